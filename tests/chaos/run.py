@@ -322,7 +322,10 @@ async def _system(
             services=services,
             env={
                 **_timing_settings(servers),
+                # Frequent passes, of both kinds: they must disturb nothing.
                 "KB_RECONCILE_INTERVAL_S": f"{1 / (servers.cpu_share or 1):g}",
+                "KB_RECONCILE_FULL_INTERVAL_S": f"{5 / (servers.cpu_share or 1):g}",
+                "KB_RECONCILE_GRACE_S": f"{1 / (servers.cpu_share or 1):g}",
                 "KB_MAX_KNOWLEDGE_BASES": "100",
             },
             lag_ms=plan.lag_ms,

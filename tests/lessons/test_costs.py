@@ -10,7 +10,6 @@ from bson.binary import Binary
 
 from kb_indexer import chunk_document
 from kb_indexer.chunking import advance
-from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_search.store import found_chunks
 from kb_shared import failpoints
 from kb_shared.mongo import circuits, document_texts, embedding_cache, kb_slots, knowledge_bases, vectors
@@ -170,7 +169,7 @@ async def test_c8_a_pass_over_what_is_right_costs_no_more_commands_for_more_docu
     async def commands_of_a_pass() -> list[str]:
         await indexer.work()
         rival_command_log.clear()
-        await queue_drifted_documents(rival.database, rival.requests, count_chunks=True)
+        await rival.reconcile()
         ours = [command for command in rival_command_log.commands if tenant.organization_id in repr(command)]
         return [f"{kind} {command[kind]}" for command in ours for kind in [next(iter(command))]]
 
@@ -190,7 +189,7 @@ async def test_c8_a_drifted_document_is_queued_once_however_often_it_is_found(te
     kb = await tenant.create_kb("a")
 
     for _ in range(3):
-        await queue_drifted_documents(indexer.database, indexer.requests)
+        await indexer.reconcile()
 
     asked = [
         message.key for message in indexer.producer.sent if message.key and message.key.startswith(kb.kb_id.encode())

@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 from pymongo.errors import AutoReconnect
 
-from kb_reconciler import queue_drifted_documents as reconciler_pass
+from kb_reconciler.drift import confirmation
 from kb_shared import failpoints
 from kb_shared.embedding.provider import Provider as EmbeddingProvider
-from kb_shared.errors import BatchRefused, KbError, ProviderUnavailable, TransientError
+from kb_shared.errors import BatchRefused, KbError, ProviderUnavailable
 from kb_shared.membership import Action
 from kb_shared.membership.drift import find_drift
 from kb_shared.mongo import index_jobs, knowledge_bases, leases
@@ -50,10 +50,10 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
             raise AutoReconnect("its shard is away")
         return await find_drift(database, kb, document_ids)
 
-    monkeypatch.setattr(reconciler_pass, "find_drift", find_drift_unless_unlucky)
-    with pytest.raises(TransientError):
-        await reconciler_pass.queue_drifted_documents(indexer.database, indexer.requests)
+    monkeypatch.setattr(confirmation, "find_drift", find_drift_unless_unlucky)
+    report = await indexer.reconcile()
 
+    assert (report.skipped, report.unfinished) == (1, {unlucky.kb_id})
     assert (await tenant.jobs()).keys() == {(kb.kb_id, "d") for kb in others}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_reconciler import queue_drifted_documents as reconciler_pass
+from kb_reconciler import slices
 from kb_shared import failpoints
 from kb_shared.mongo import backfills, document_texts
 from kb_shared.mongo.backfills import Kind
@@ -57,17 +57,17 @@ async def test_w9_documents_that_lost_chunks_are_found_by_counting(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch, lost: dict[str, int]
 ) -> None:
     """Elsewhere a row that said indexed was believed for ever, and pages without an order skipped documents."""
-    monkeypatch.setattr(reconciler_pass, "_PAGE_SIZE", 2)
+    monkeypatch.setattr(slices, "SLICE_SIZE", 2)
     kb = await tenant.create_kb("a")
     await indexer.publish(*(tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
     await indexer.publish(tenant.ocr("empty", ""))
     await indexer.work()
     await tenant.database[kb.vector_collection].delete_many({**lost, "document_id": {"$ne": "d2"}})
 
-    queued = await reconciler_pass.queue_drifted_documents(indexer.database, indexer.requests, count_chunks=True)
+    report = await indexer.reconcile()
 
     assert {document_id for _, document_id in await tenant.jobs()} == TEXTS.keys() - {"d2"}
-    assert queued["index"] >= 4
+    assert report.found["incomplete"] >= 4
     await indexer.work()
     await tenant.assert_holds(kb, TEXTS | {"empty": ""})
     await tenant.assert_settled()
@@ -88,7 +88,7 @@ async def test_w9_a_document_that_lost_its_tag_in_a_crash_is_removed_by_the_reco
         with pytest.raises(InterruptedError):
             await indexer.publish(tenant.tagged("d", "z", revision=2))
 
-    await reconciler_pass.queue_drifted_documents(indexer.database, indexer.requests)
+    await indexer.reconcile()
     await indexer.work()
     await tenant.assert_holds(kb, {})
     await tenant.assert_settled()

@@ -420,8 +420,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "reconciler-does-not-note-what-it-published",
-        "services/reconciler/kb_reconciler/queue_drifted_documents.py",
-        old="    await requests.note_published(after_s=0)\n",
+        "services/reconciler/kb_reconciler/drift/sync.py",
+        old="    await tools.requests.note_published(after_s=0)\n",
         new="",
         caught_by=in_file(f"{_TESTS}/test_scans.py", "test_commands_of_the_reconciler_are_given_time_to_be_claimed"),
     ),

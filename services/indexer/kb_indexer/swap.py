@@ -39,12 +39,13 @@ from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_indexer.source import SOURCE
 from kb_shared.errors import TransactionExpired, TransientError
 from kb_shared.failpoints import reach
-from kb_shared.membership import awaits_text, chunk_metadata_digest
+from kb_shared.membership import awaits_text
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
+from kb_shared.mongo.chunks_digest import chunks_digest
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
-from kb_shared.mongo.documents import Document
+from kb_shared.mongo.documents import Document, chunk_metadata_digest
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -204,8 +205,7 @@ async def _replace(
         raise StaleDecision
     current, sequence = fenced
     await reach("swap.after_fence")
-    chunk_count = before.chunk_count if chunks is None and before else len(chunks or ())
-    indexed = _indexed(swap.kb, current, version=version, chunk_count=chunk_count)
+    indexed = _indexed(swap.kb, current, version=version, stored=_summarize(swap.document_id, chunks, before))
     await _fence_knowledge_base(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
     # Before the chunks: a newer request then waits for this transaction instead of making it write them again.
@@ -230,6 +230,21 @@ async def _replace(
     await announce(swap.database, session, Announcement(outcome, sequence), source=SOURCE)
     await reach("swap.before_commit")
     return SwapResult(version, inserted, retired, finished)
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveChunks:
+    """Number and digest of the live chunks after a swap."""
+
+    count: int
+    digest: int | None
+
+
+def _summarize(document_id: str, chunks: Sequence[EmbeddedChunk] | None, before: IndexedDocument | None) -> _LiveChunks:
+    if chunks is None and before is not None:
+        return _LiveChunks(before.chunk_count, before.chunks_digest)
+    ids = vectors.chunk_ids(document_id, chunks or ())
+    return _LiveChunks(len(ids), chunks_digest({chunk_id: chunk.chunk_index for chunk_id, chunk in ids.items()}))
 
 
 def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: KnowledgeBase) -> bool:
@@ -322,7 +337,7 @@ def _chunk_metadata(document: Document) -> ChunkMetadata:
     )
 
 
-def _indexed(kb: KnowledgeBase, document: Document, *, version: int, chunk_count: int) -> IndexedDocument:
+def _indexed(kb: KnowledgeBase, document: Document, *, version: int, stored: _LiveChunks) -> IndexedDocument:
     if document.text is None:
         raise StaleDecision
     return IndexedDocument(
@@ -330,7 +345,8 @@ def _indexed(kb: KnowledgeBase, document: Document, *, version: int, chunk_count
         kb_id=kb.kb_id,
         document_id=document.document_id,
         version=version,
-        chunk_count=chunk_count,
+        chunk_count=stored.count,
+        chunks_digest=stored.digest,
         text_revision=document.text.revision,
         content_digest=document.text.text_id,
         chunk_metadata_digest=chunk_metadata_digest(document),

@@ -13,13 +13,21 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_api import vector_collection
 from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.errors import SearchUnavailable, TransientError
 from kb_shared.messaging.announcements import Announcement, announce
-from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo import (
+    backfills,
+    chunk_collections,
+    chunk_indexes,
+    document_index,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    leases,
+)
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -117,17 +125,17 @@ async def _find(database: Database, kb: KnowledgeBase) -> KnowledgeBase | None:
 
 
 async def _create(database: Database, kb: KnowledgeBase) -> bool:
-    await vector_collection.create(database, kb)
+    await chunk_collections.create(database, kb)
     current = await _find(database, kb)
     if current is None or current.status is Status.DELETING:
         # This step took so long that another replica got the lease and deleted the KB. No later step would drop this.
-        await vector_collection.drop(database, kb)
+        await chunk_collections.drop(database, kb.vector_collection)
         return False
     return await _set_status(database, kb, Status.BUILDING)
 
 
 async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
-    match await vector_collection.search_index_state(database, kb):
+    match await chunk_indexes.read_state(database[kb.vector_collection], kb):
         case IndexState.READY:
             return await _set_status(database, kb, Status.INDEXING)
         case IndexState.FAILED:
@@ -141,7 +149,7 @@ async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
 
 async def _check_again(database: Database, kb: KnowledgeBase) -> bool:
     """Check a failed KB again: the operator may have fixed an index, or dropped it so that it is built again."""
-    if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
+    if await chunk_indexes.read_state(database[kb.vector_collection], kb) is IndexState.FAILED:
         await knowledge_bases.postpone_check(database, kb, after=CHECK_AGAIN_AFTER)
         return False
     return await _set_status(database, kb, Status.BUILDING)
@@ -149,7 +157,7 @@ async def _check_again(database: Database, kb: KnowledgeBase) -> bool:
 
 async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
     """Update the search indexes for new filter keys. The old definitions answer until then."""
-    match await vector_collection.search_index_state(database, kb):
+    match await chunk_indexes.read_state(database[kb.vector_collection], kb):
         case IndexState.READY:
             return await knowledge_bases.set_filters_built(database, kb)
         case IndexState.FAILED:
@@ -180,7 +188,7 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 
 async def _delete(database: Database, kb: KnowledgeBase) -> bool:
     """Delete everything of the KB, its row last. Its KB slots block swaps, so running work can't write to it."""
-    await vector_collection.drop(database, kb)
+    await chunk_collections.drop(database, kb.vector_collection)
     await document_index.delete_of_kb(database, kb.key)
     await index_jobs.delete_of_kb(database, kb.key)
     await backfills.delete_of_kb(database, kb.key)

@@ -13,10 +13,12 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_reconciler.count_states import keep_counting_states
+from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.indexes import COLLECTIONS
 from kb_reconciler.keep_indexes import keep_indexes
-from kb_reconciler.queue_drifted_documents import queue_drifted_documents
+from kb_reconciler.passes import Passes
 from kb_reconciler.settings import ReconcilerSettings
+from kb_reconciler.state import LeadershipLost
 from kb_reconciler.sweep_texts import sweep_texts
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
@@ -30,6 +32,8 @@ from kb_shared.service import process
 from kb_shared.service.connections import connect
 
 STATES_COUNTED_EVERY_S: Final = 60.0
+_LEASE_OF_PASSES: Final = "reconciler"
+_LEASE_OF_SWEEPS: Final = "text-sweep"
 
 log = structlog.get_logger()
 
@@ -62,11 +66,8 @@ class Reconciler:
             rounds = [
                 parts.create_task(self.kafka.run()),
                 parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
-                parts.create_task(self._every(self.settings.reconcile_interval_s, "reconciler", self._one_pass)),
-                parts.create_task(
-                    self._every(self.settings.chunk_count_interval_s, "chunk-count", self._thorough_pass)
-                ),
-                parts.create_task(self._every(self.settings.text_sweep_interval_s, "text-sweep", self._sweep)),
+                parts.create_task(self._every(self.settings.reconcile_interval_s, _LEASE_OF_PASSES, self._one_pass)),
+                parts.create_task(self._every(self.settings.text_sweep_interval_s, _LEASE_OF_SWEEPS, self._sweep)),
             ]
             await stop.wait()
             for part in rounds:
@@ -74,25 +75,36 @@ class Reconciler:
 
     async def _every(self, interval_s: float, lease: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` for ever, of all replicas in the one that holds `lease`."""
-        length = timedelta(seconds=max(60.0, 2 * interval_s))
+        length = _lease_length(interval_s)
         while True:
             try:
                 if await leases.acquire(self.database, lease, owner=self.owner, length=length):
                     await work()
-            except (PyMongoError, TransientError) as error:
+            except (PyMongoError, TransientError, LeadershipLost) as error:
                 log.warning("round.interrupted", round=lease, error=type(error).__name__)
             await asyncio.sleep(interval_s)
 
     async def _one_pass(self) -> None:
         await keep_indexes(self.database, owner=self.owner)
-        await queue_drifted_documents(self.database, self.requests)
+        passes = Passes(
+            RepairTools(self.database, self.requests), grace=timedelta(seconds=self.settings.reconcile_grace_s)
+        )
+        await passes.make_due_pass(
+            full_interval=timedelta(seconds=self.settings.reconcile_full_interval_s), still_leader=self._renew_lease
+        )
         RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
 
-    async def _thorough_pass(self) -> None:
-        await queue_drifted_documents(self.database, self.requests, count_chunks=True)
+    async def _renew_lease(self) -> None:
+        length = _lease_length(self.settings.reconcile_interval_s)
+        if not await leases.acquire(self.database, _LEASE_OF_PASSES, owner=self.owner, length=length):
+            raise LeadershipLost
 
     async def _sweep(self) -> None:
         await sweep_texts(self.database)
+
+
+def _lease_length(interval_s: float) -> timedelta:
+    return timedelta(seconds=max(60.0, 2 * interval_s))
 
 
 @asynccontextmanager
@@ -117,5 +129,5 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
 
 async def _let_go(database: Database, owner: str) -> None:
     with suppress(PyMongoError):  # they expire
-        for lease in ("reconciler", "chunk-count", "text-sweep"):
+        for lease in (_LEASE_OF_PASSES, _LEASE_OF_SWEEPS):
             await leases.release(database, lease, owner=owner)

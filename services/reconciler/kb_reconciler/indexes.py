@@ -6,6 +6,7 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 from typing import Final
 
 from kb_shared.mongo import (
+    backfills,
     circuits,
     document_index,
     document_texts,
@@ -17,6 +18,7 @@ from kb_shared.mongo import (
 from kb_shared.mongo.schema import CollectionIndexes
 
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
+    (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (document_index.NAME, document_index.INDEXES),
     (document_texts.NAME, document_texts.INDEXES),

@@ -1,12 +1,5 @@
 """Membership of documents in KBs, and their drift."""
 
-from kb_shared.membership.decision import (
-    Action,
-    awaits_text,
-    belongs,
-    chunk_metadata_digest,
-    decide,
-    membership,
-)
+from kb_shared.membership.decision import Action, awaits_text, belongs, decide, membership
 
-__all__ = ["Action", "awaits_text", "belongs", "chunk_metadata_digest", "decide", "membership"]
+__all__ = ["Action", "awaits_text", "belongs", "decide", "membership"]

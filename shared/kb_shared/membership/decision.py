@@ -1,13 +1,11 @@
 """Decides which KBs a document belongs to, and what removes its drift there. Pure: values in, a decision out."""
 
-import hashlib
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from kb_shared.mongo.document_index import IndexedDocument
-from kb_shared.mongo.documents import Document
+from kb_shared.mongo.documents import Document, chunk_metadata_digest
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.text.metadata_pairs import metadata_pairs
 
 
 class Action(StrEnum):
@@ -82,16 +80,3 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
     if indexed.chunk_metadata_digest != chunk_metadata_digest(document):
         return Action.REFRESH
     return Action.NOTHING if indexed.text_revision == document.text.revision else Action.ACKNOWLEDGE
-
-
-def chunk_metadata_digest(document: Document) -> str:
-    """Compute the digest of all document fields that each chunk carries."""
-    if document.text is None:
-        raise ValueError("a document without text has no chunk metadata")
-    parts = (
-        document.text.name,
-        document.text.upload_date.isoformat(),
-        sorted(document.tag_ids),
-        metadata_pairs(document.metadata_values),
-    )
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

@@ -39,6 +39,8 @@ class IndexedDocument:
     document_name: str
     indexed_at: datetime | None = None
     """Time of the last swap; set when the row is written."""
+    chunks_digest: int | None = None
+    """Digest of the live chunks (`chunks_digest.py`); None in rows from before this field."""
 
     @property
     def key(self) -> MembershipKey:
@@ -126,6 +128,7 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
                 "snapshot_digest": row.chunk_metadata_digest,
                 "config_hash": row.config_hash,
                 "document_name": row.document_name,
+                "chunks_digest": row.chunks_digest,
                 "indexed_at": datetime.now(UTC),
             }
         },
@@ -163,6 +166,29 @@ async def find_by_ids(
         }
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
+
+
+async def count(database: Database, key: KnowledgeBaseKey) -> int:
+    return await database[NAME].count_documents({"organization_id": key.organization_id, "kb_id": key.kb_id})
+
+
+async def count_chunks(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> tuple[int, int]:
+    """Count the documents of a KB, and the chunks that their rows say they have."""
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
+        {"$group": {"_id": None, "documents": {"$sum": 1}, "chunks": {"$sum": "$chunk_count"}}},
+    ]
+    rows = await (await database[NAME].aggregate(stages, session=session)).to_list()
+    return (rows[0]["documents"], rows[0]["chunks"]) if rows else (0, 0)
+
+
+async def iterate_chunk_counts(
+    database: Database, session: MongoSession, key: KnowledgeBaseKey
+) -> AsyncIterator[tuple[str, int]]:
+    """Yield the documents of a KB with their numbers of chunks."""
+    query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
+    async for row in database[NAME].find(query, {"_id": 0, "document_id": 1, "chunk_count": 1}, session=session):
+        yield row["document_id"], row["chunk_count"]
 
 
 async def find_last_indexed_at(database: Database, key: KnowledgeBaseKey) -> datetime | None:

@@ -4,9 +4,10 @@ For each facet the greatest (revision, digest) wins. `alive`, `text_revision`, `
 fields because the fences of swaps are conditions on them.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
@@ -16,6 +17,7 @@ from kb_shared.mongo.database import Database, MongoSession, Row, collisions
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.text.metadata_pairs import metadata_pairs
 
 NAME = "documents"
 _SEQUENCE: Final = "fence"
@@ -24,6 +26,7 @@ EVENTS_REMEMBERED: Final = 5
 _WITHOUT_EVENTS: Final = {"events": 0}
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("tag_ids", ASCENDING), ("document_id", ASCENDING)]),
+    IndexModel([("changed_at", ASCENDING)]),
 ]
 
 
@@ -104,6 +107,19 @@ class Document:
     @property
     def metadata_values(self) -> Mapping[str, Any]:
         return self.metadata.values if self.metadata else {}
+
+
+def chunk_metadata_digest(document: Document) -> str:
+    """Compute the digest of all document fields that each chunk carries."""
+    if document.text is None:
+        raise ValueError("a document without text has no chunk metadata")
+    parts = (
+        document.text.name,
+        document.text.upload_date.isoformat(),
+        sorted(document.tag_ids),
+        metadata_pairs(document.metadata_values),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def row_id(key: DocumentKey) -> str:
@@ -273,6 +289,58 @@ async def find_by_ids(database: Database, organization_id: str, document_ids: Co
     return {row["document_id"]: _from_row(row) async for row in rows}
 
 
+async def find_changed_since(
+    database: Database, organization_id: str, *, document_ids: Collection[str], since: datetime
+) -> set[str]:
+    """Return the `document_ids` whose row was written after `since`. Writes of older versions have no time."""
+    query = {
+        "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
+        "organization_id": organization_id,
+        "changed_at": {"$gt": since},
+    }
+    return {row["document_id"] async for row in database[NAME].find(query, {"document_id": 1})}
+
+
+async def iterate_changed(
+    database: Database, *, since: datetime, until: datetime, size: int
+) -> AsyncIterator[dict[str, dict[str, frozenset[str]]]]:
+    """Yield batches of `size` documents of all organizations, written from `since` to `until`, in that order.
+
+    Each batch maps organizations to documents to their tags.
+    """
+    query = {"changed_at": {"$gte": since, "$lt": until}}
+    rows = database[NAME].find(query, {"_id": 0, "organization_id": 1, "document_id": 1, "tag_ids": 1})
+    batch: dict[str, dict[str, frozenset[str]]] = {}
+    read = 0
+    async for row in rows.sort("changed_at", ASCENDING).batch_size(size):
+        batch.setdefault(row["organization_id"], {})[row["document_id"]] = frozenset(row["tag_ids"])
+        read += 1
+        if read % size == 0:
+            yield batch
+            batch = {}
+    if batch:
+        yield batch
+
+
+async def correct_digests(database: Database, organization_id: str, *, document_ids: Collection[str]) -> None:
+    """Store the digests of documents, where a replica of an older version has changed the document since."""
+    found = await find_by_ids(database, organization_id, document_ids)
+    writes = [
+        UpdateOne(
+            {
+                "_id": row_id(document.key),
+                "organization_id": organization_id,
+                "projection_version": document.projection_version,
+                "digested_version": {"$ne": document.projection_version},
+            },
+            {"$set": _digest_fields(document)},
+        )
+        for document in found.values()
+    ]
+    if writes:
+        await database[NAME].bulk_write(writes, ordered=False)
+
+
 async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> set[str]:
     """Return the `text_ids`, of any organization, that a document refers to."""
     row_ids = {text_id.rpartition("/")[0] for text_id in text_ids}
@@ -310,6 +378,19 @@ def _to_fields(document: Document) -> Row:
         "metadata_revision": metadata.revision if metadata else None,
         "metadata_digest": metadata.digest if metadata else None,
         "metadata": dict(document.metadata_values),
+        "changed_at": datetime.now(UTC),
+        **_digest_fields(document),
+    }
+
+
+def _digest_fields(document: Document) -> Row:
+    """Return the digest that drift is found by, with the version of the row that it was computed from.
+
+    A replica of an older version changes the row and leaves both: then the versions differ.
+    """
+    return {
+        "chunk_metadata_digest": chunk_metadata_digest(document) if document.text else None,
+        "digested_version": document.projection_version,
     }
 
 

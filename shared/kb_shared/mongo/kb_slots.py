@@ -7,6 +7,7 @@ concurrent swaps reached 9 documents/s.
 """
 
 import hashlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -15,6 +16,7 @@ from pymongo import ASCENDING, IndexModel, InsertOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "kb_slots"
 INDEXES = [IndexModel([("kb_id", ASCENDING)])]
@@ -95,6 +97,38 @@ async def fence_paused(database: Database, session: MongoSession, key: Membershi
         },
         {"$inc": {"writes": 1}},
         session=session,
+    )
+    return written.matched_count == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotCounters:
+    """Counters of one KB slot."""
+
+    slot_id: str
+    documents: int
+    chunks: int
+    writes: int = 0
+    """Number of swaps and removals; a change of it shows that the others may have changed."""
+
+
+_COUNTERS: Final = RowMapper(SlotCounters, names={"slot_id": "_id"})
+
+
+async def read_counters(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> list[SlotCounters]:
+    return [_COUNTERS.read(row) async for row in database[NAME].find(_of_kb(key), session=session)]
+
+
+async def correct_counters(database: Database, key: KnowledgeBaseKey, counters: SlotCounters) -> bool:
+    """Set documents and chunks of a slot; return False if it was written since `counters` were read."""
+    written = await database[NAME].update_one(
+        {
+            "_id": counters.slot_id,
+            **_of_kb(key),
+            # A slot that no swap has written has no such field.
+            "writes": counters.writes or {"$in": [0, None]},
+        },
+        {"$set": {"documents": counters.documents, "chunks": counters.chunks}, "$inc": {"writes": 1}},
     )
     return written.matched_count == 1
 

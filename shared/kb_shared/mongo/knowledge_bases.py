@@ -233,6 +233,12 @@ async def find_active(database: Database) -> list[KnowledgeBase]:
     return [ROWS.read(row) async for row in rows]
 
 
+async def find_existing(database: Database) -> list[KnowledgeBase]:
+    """Return the KBs of all organizations that are not being deleted."""
+    rows = database[NAME].find({"status": {"$ne": Status.DELETING}})
+    return [ROWS.read(row) async for row in rows]
+
+
 async def find_existing_ids(database: Database, kb_ids: Collection[str]) -> set[str]:
     """Return the `kb_ids`, of any organization, that exist."""
     return set(await database[NAME].distinct("_id", {"_id": {"$in": list(kb_ids)}}))

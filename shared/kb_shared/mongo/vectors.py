@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from pymongo.errors import OperationFailure
 
 from kb_shared.mongo.database import Collection as MongoCollection
-from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.database import Database, MongoSession, Row, long_commands
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.rows import RowMapper
 
@@ -24,9 +25,17 @@ if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
 RETIRED_LIFETIME = timedelta(seconds=60)
 """Lifetime of retired chunks that no probe has deleted: then the TTL index deletes them."""
 INDEXES = [
-    IndexModel([("document_id", ASCENDING), ("chunk_index", ASCENDING)]),
+    # Readers use its first two fields. With the others, it answers the comparison of all chunks of a KB with
+    # `document_index` without reading a chunk.
+    IndexModel(
+        [(name, ASCENDING) for name in ("document_id", "chunk_index", "until", "_id", "kb_id", "organization_id")],
+        name="chunks_of_documents",
+    ),
     IndexModel([("retired_at", ASCENDING)], expireAfterSeconds=int(RETIRED_LIFETIME.total_seconds())),
 ]
+_INDEX_NOT_FOUND: Final = 27
+_REPLACED_INDEX: Final = "document_id_1_chunk_index_1"
+"""Index of earlier versions, whose queries `chunks_of_documents` answers, too."""
 Write = InsertOne[Row] | ReplaceOne[Row] | UpdateOne | UpdateMany
 
 
@@ -48,6 +57,17 @@ class Chunks:
     def within(self, database: Database) -> "Chunks":
         """Return the same chunks with the read concern of `database`."""
         return Chunks(database[self.collection.name], self.organization_id, self.kb_id)
+
+
+async def ensure_indexes(collection: MongoCollection) -> None:
+    """Create missing indexes and drop the one of earlier versions. An existing collection may need minutes."""
+    with long_commands():
+        await collection.create_indexes(INDEXES)
+    try:
+        await collection.drop_index(_REPLACED_INDEX)
+    except OperationFailure as error:
+        if error.code != _INDEX_NOT_FOUND:
+            raise
 
 
 def chunks_of(database: Database, kb: KnowledgeBase) -> Chunks:

@@ -242,11 +242,17 @@ OUTBOX_UNSENDABLE = Counter(
     " max.message.bytes of the topic.",
     ["topic", "reason"],
 )
-RECONCILER_QUEUED = Counter(
-    "kb_reconciler_queued_total",
-    "Documents with drift that the reconciler queued, by action. Rising: see pass.finished in the logs, and look for"
-    " the cause of the drift.",
+RECONCILER_DRIFT = Gauge(
+    "kb_reconciler_drift",
+    "Drift that the last pass found, by kind (use max, not sum). Above 0 pass after pass: repairs fail or the cause"
+    " goes on; see drift.repaired and pass.finished in the logs.",
     ["kind"],
+)
+RECONCILER_REPAIRS = Counter(
+    "kb_reconciler_repairs_total",
+    "Repairs of drift by kind and outcome: repaired, or queued for the indexer (repaired); not made because too many"
+    " documents would have been removed (stopped). Rising: look for the cause of the drift.",
+    ["kind", "outcome"],
 )
 RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = MeasuredGauge(
     "kb_reconciler_last_success_timestamp_seconds",

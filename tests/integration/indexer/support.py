@@ -44,6 +44,8 @@ from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_local.model_server.hash_model import vector_of
+from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.passes import Passes, PassReport
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.authentication import Caller
@@ -213,6 +215,7 @@ class Replica:
         self.dispatcher = QueueDispatcher(self.database, self.requests, limits=self.limits)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
         self.life_cycle = LifeCycle(self.database, interval_s=1)
+        self.passes = Passes(RepairTools(self.database, self.requests), grace=timedelta(0))
 
     async def publish(self, *events: Payload) -> None:
         """Hand events to the fan-out, as the consumer of `document-events` does."""
@@ -259,6 +262,14 @@ class Replica:
 
     async def finish_deletion_of_kb(self, kb: KnowledgeBase) -> None:
         await STEPS[Status.DELETING](self.database, kb)
+
+    async def reconcile(self) -> PassReport:
+        """Make a full pass of the reconciler, over the KBs of all organizations."""
+
+        async def still_leader() -> None:
+            pass
+
+        return await self.passes.full(still_leader)
 
     async def close(self) -> None:
         await self.probe.close()

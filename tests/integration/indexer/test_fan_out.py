@@ -11,7 +11,6 @@ from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
 from kb_indexer.consumer.load import LONGEST_BATCH_S
 from kb_indexer.fan_out import FanOut
-from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
@@ -335,7 +334,7 @@ async def test_each_query_of_a_whole_life_names_the_organization(
     await indexer.scan()
     await indexer.publish(tenant.deleted("d", revision=6))
     await indexer.work()
-    await queue_drifted_documents(indexer.database, indexer.requests)
+    await indexer.reconcile()
     await indexer.begin_deletion_of_kb(other_kb)
     await indexer.finish_deletion_of_kb(other_kb)
 

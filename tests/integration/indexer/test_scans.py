@@ -12,7 +12,6 @@ from kb_indexer import backfill
 from kb_indexer.sweeper import send_lost_commands_again
 from kb_local import recovery
 from kb_local.python_server import ModelServerProcess
-from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
@@ -286,14 +285,14 @@ async def test_the_reconciler_queues_drifted_documents_without_a_job_and_nothing
     await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
     own_indexer.producer.sent_to(*LANES)
 
-    queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)
+    report = await own_indexer.reconcile()
 
-    assert queued == Counter(remove=2, refresh=1, index=1, wait=1)
+    assert report.found == report.repaired == Counter(stale=2, stale_snapshot=1, missing=2)
     assert sorted(asked_for(own_indexer.producer.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
     assert {message.topic for message in own_indexer.producer.sent} == {topics.INDEX_BACKFILL.name}
 
     await own_indexer.handle_commands()
-    assert await queue_drifted_documents(own_indexer.database, own_indexer.requests) == Counter()
+    assert (await own_indexer.reconcile()).found == Counter()
     states = {document_id: job.state for (_, document_id), job in (await own_tenant.jobs()).items()}
     assert states == {
         "unfit": IndexJobState.FAILED,
@@ -310,8 +309,7 @@ async def test_the_reconciler_queues_drifted_documents_without_a_job_and_nothing
 async def test_commands_of_the_reconciler_are_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
-    queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)
-    assert queued.total() > 0
+    assert (await own_indexer.reconcile()).repaired.total() > 0
 
     await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
 
@@ -322,7 +320,7 @@ async def test_the_reconciler_leaves_a_knowledge_base_alone_that_is_being_delete
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.begin_deletion_of_kb(kb)
-    assert await queue_drifted_documents(own_indexer.database, own_indexer.requests) == Counter()
+    assert (await own_indexer.reconcile()).found == Counter()
     assert await own_tenant.jobs() == {}
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from kb_api import life_cycle, vector_collection
+from kb_api import life_cycle
 from kb_shared.mongo import (
     backfills,
+    chunk_collections,
     chunk_indexes,
     index_jobs,
     kb_slots,
@@ -161,10 +162,10 @@ async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(
 
 
 async def chunk_collection(organization: OrganizationClient, kb: KnowledgeBase) -> None:
-    await vector_collection.create(organization.database, kb)
+    await chunk_collections.create(organization.database, kb)
 
     async def ready() -> bool:
-        return await vector_collection.search_index_state(organization.database, kb) is IndexState.READY
+        return await chunk_indexes.read_state(organization.database[kb.vector_collection], kb) is IndexState.READY
 
     await until(ready)
 

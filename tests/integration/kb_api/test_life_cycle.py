@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pymongo import AsyncMongoClient
 
-from kb_api import life_cycle, vector_collection
+from kb_api import life_cycle
 from kb_api.life_cycle import LifeCycle
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
@@ -14,6 +14,7 @@ from kb_local.mongod import Mongod
 from kb_local.search_node.analyzers import ANALYZERS
 from kb_shared.mongo import (
     backfills,
+    chunk_collections,
     chunk_indexes,
     document_index,
     index_jobs,
@@ -200,7 +201,7 @@ async def test_each_step_can_be_repeated_after_a_crash(organization: Organizatio
     kb_id = (await organization.create())["kb_id"]
     creating = await organization.stored(kb_id)
     # Killed when the collection and its indexes were there and the row did not say so.
-    await vector_collection.create(organization.database, creating)
+    await chunk_collections.create(organization.database, creating)
     await step_until(organization, kb_id, Status.INDEXING)
     await life_cycle.STEPS[Status.CREATING](organization.database, creating)
     assert (await organization.stored(kb_id)).status is Status.INDEXING
@@ -220,12 +221,12 @@ async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(
 async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
     organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def failed(_: Database, __: KnowledgeBase) -> IndexState:
+    async def failed(_: object, __: KnowledgeBase) -> IndexState:
         return IndexState.FAILED
 
     kb_id = (await organization.create())["kb_id"]
     building = await step_until(organization, kb_id, Status.BUILDING)
-    monkeypatch.setattr(vector_collection, "search_index_state", failed)
+    monkeypatch.setattr(chunk_indexes, "read_state", failed)
     await life_cycle.STEPS[Status.BUILDING](organization.database, building)
     kb = await organization.ok("GET", f"/knowledge-bases/{kb_id}")
     assert (kb["status"], kb["status_reason"]) == ("error", life_cycle.INDEX_FAILED)
@@ -234,14 +235,14 @@ async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
 async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_fixed(
     organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def failed(_: Database, __: KnowledgeBase) -> IndexState:
+    async def failed(_: object, __: KnowledgeBase) -> IndexState:
         return IndexState.FAILED
 
     kb_id, other_kb_id = [(await organization.create())["kb_id"] for _ in range(2)]
     await step_until(organization, kb_id, Status.BUILDING)
     stop = asyncio.Event()
     with monkeypatch.context() as patched:
-        patched.setattr(vector_collection, "search_index_state", failed)
+        patched.setattr(chunk_indexes, "read_state", failed)
         await step_until(organization, kb_id, Status.ERROR)
         running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.01).run(stop))
         await organization.until_status(other_kb_id, "error")
@@ -352,7 +353,7 @@ async def test_a_deletion_goes_on_wherever_it_was_interrupted(organization: Orga
     await step_until(organization, kb_id, Status.INDEXING)
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
     deleting = await organization.stored(kb_id)
-    await vector_collection.drop(organization.database, deleting)
+    await chunk_collections.drop(organization.database, deleting.vector_collection)
     await life_cycle.STEPS[Status.DELETING](organization.database, deleting)
     assert set((await everything_of(organization, kb_id)).values()) == {0}
 
@@ -380,7 +381,7 @@ async def test_a_step_that_fails_for_one_does_not_stop_the_others(
     new_organization: Callable[..., Awaitable[OrganizationClient]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    create = vector_collection.create
+    create = chunk_collections.create
     unlucky = (await organization.create())["kb_id"]
     other = await new_organization()
     lucky = (await other.create())["kb_id"]
@@ -390,7 +391,7 @@ async def test_a_step_that_fails_for_one_does_not_stop_the_others(
             await database.command("noSuchCommand")
         await create(database, kb)
 
-    monkeypatch.setattr(vector_collection, "create", create_all_but_unlucky)
+    monkeypatch.setattr(chunk_collections, "create", create_all_but_unlucky)
     stop = asyncio.Event()
     running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))
     await other.until_status(lucky, "indexing")

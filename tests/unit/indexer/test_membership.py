@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.membership import Action, chunk_metadata_digest, decide, membership
+from kb_shared.membership import Action, decide, membership
 from kb_shared.mongo.document_index import IndexedDocument
-from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
+from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet, chunk_metadata_digest
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.knowledge_bases import build_knowledge_base
 

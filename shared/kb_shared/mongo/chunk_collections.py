@@ -1,19 +1,20 @@
-"""Creates, watches and drops the collection of chunks of a KB with its indexes. Each step can be repeated."""
+"""Creates, finds and drops the collections of chunks, with their indexes. Each step can be repeated."""
 
+import re
 from typing import Final
 
 from pymongo.errors import OperationFailure
 
 from kb_shared.errors import SearchUnavailable
 from kb_shared.mongo import chunk_indexes, vectors
-from kb_shared.mongo.chunk_indexes import IndexState
-from kb_shared.mongo.database import Database, long_commands
-from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, build_collection_name
 from kb_shared.mongo.search_indexes import search_required
 
 _NAMESPACE_NOT_FOUND: Final = 26
 _INDEX_NOT_FOUND: Final = 27
 _NAMESPACE_EXISTS: Final = 48
+_NAME: Final = re.compile(build_collection_name("([0-9a-f]{24})"))
 
 
 async def create(database: Database, kb: KnowledgeBase) -> None:
@@ -24,22 +25,23 @@ async def create(database: Database, kb: KnowledgeBase) -> None:
         if error.code != _NAMESPACE_EXISTS:
             raise
     collection = database[kb.vector_collection]
-    with long_commands():
-        await collection.create_indexes(vectors.INDEXES)
+    await vectors.ensure_indexes(collection)
     await chunk_indexes.ensure(collection, kb)
 
 
-async def search_index_state(database: Database, kb: KnowledgeBase) -> IndexState:
-    return await chunk_indexes.read_state(database[kb.vector_collection], kb)
+async def find_kb_ids(database: Database) -> set[str]:
+    """Return the ids of all KBs with a collection, of any organization, whether the KB exists or not."""
+    names = await database.list_collection_names()
+    return {found[1] for name in names if (found := _NAME.fullmatch(name))}
 
 
-async def drop(database: Database, kb: KnowledgeBase) -> None:
+async def drop(database: Database, name: str) -> None:
     """Drop the collection with all its indexes. Without Atlas Search there are no search indexes to drop."""
-    collection = database[kb.vector_collection]
-    for name in chunk_indexes.NAMES:
+    collection = database[name]
+    for index in chunk_indexes.NAMES:
         try:
             with search_required():
-                await collection.drop_search_index(name)
+                await collection.drop_search_index(index)
         except SearchUnavailable:
             break
         except OperationFailure as error:

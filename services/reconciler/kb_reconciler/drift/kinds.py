@@ -1,0 +1,79 @@
+"""Form of a kind of drift: what finds it and what repairs it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeAlias
+
+from kb_shared.messaging.index_requests import IndexRequests
+from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+
+class Comparison(StrEnum):
+    """Queries that compare collections on the server. Each finds several kinds at once."""
+
+    MEMBERSHIP = "membership"
+    """Comparison of the rows of `document_index` with `documents`."""
+    CHUNKS = "chunks"
+    """Comparison of the rows of `document_index` with the chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTools:
+    """Connections that repairs use."""
+
+    database: Database
+    requests: IndexRequests
+
+
+RepairFunction: TypeAlias = Callable[[RepairTools, KnowledgeBase, Sequence[str]], Awaitable[int]]
+"""Function that repairs documents of a KB, given by their ids, and returns how many it repaired or queued."""
+
+
+class DriftKind(Protocol):
+    """Any kind of drift."""
+
+    @property
+    def name(self) -> str:
+        """Return the label of its metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDrift:
+    """A way in which a document of a KB can differ from what it should be."""
+
+    name: str
+    comparison: Comparison
+    condition: Callable[[KnowledgeBase], Row]
+    """Function that builds the condition on a compared document. The first kind whose condition holds applies."""
+    repair: RepairFunction
+    removes: bool = False
+    """True if the repair takes the document, or chunks of it, out of the KB: the brake counts such repairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseDrift:
+    """A way in which a KB as a whole can differ from what it should be. Full passes look for it."""
+
+    name: str
+    detect: Callable[[Database, KnowledgeBase], Awaitable[bool]]
+    repair: Callable[[Database, KnowledgeBase], Awaitable[bool]]
+    """Function that repairs it; returns False if it has changed meanwhile, and the next pass tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverDrift:
+    """Data of a KB that no longer exists. It is deleted only when it was found for the length of a grace period."""
+
+    name: str
+    find: Callable[[Database], Awaitable[set[str]]]
+    """Function that returns the ids of the KBs."""
+    delete: Callable[[Database, str], Awaitable[None]]
+
+
+HAS_ROW: Final[Row] = {"$ne": ["$row", None]}
+"""Condition: `document_index` has a row of the document."""
+HAS_NO_ROW: Final[Row] = {"$eq": ["$row", None]}
+HAS_DOCUMENT: Final[Row] = {"$ne": ["$document", None]}
+"""Condition: the document has a tag of the KB. It may still wait for its text, and is `alive` once it has one."""

@@ -1,0 +1,212 @@
+"""Passes over the KBs of all organizations.
+
+A full pass compares every document and its chunks, an incremental pass the documents that changed since the last pass
+and the KBs that it did not finish.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_reconciler import state as reconciler_state
+from kb_reconciler.changes import find_changes
+from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT
+from kb_reconciler.leftovers import LeftoverReport, delete_leftovers
+from kb_reconciler.reconcile import KnowledgeBaseReport, reconcile_kb
+from kb_reconciler.slices import Slice, one_slice, split
+from kb_reconciler.state import ReconcilerState
+from kb_shared.errors import TransientError
+from kb_shared.mongo import knowledge_bases, vectors
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.observability import tracing
+from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_REPAIRS
+
+_OVERLAP: Final = timedelta(minutes=5)
+"""Period that two incremental passes share: the clocks of indexers may differ by as much."""
+
+log = structlog.get_logger()
+
+
+class PassKind(StrEnum):
+    FULL = "full"
+    INCREMENTAL = "incremental"
+
+
+@dataclass(slots=True)
+class PassReport:
+    """Counts of a pass over all KBs."""
+
+    found: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
+    stopped: Counter[str] = field(default_factory=Counter)
+    unfinished: set[str] = field(default_factory=set)
+    """KBs that the next pass compares once more: drift is left there, or they could not be compared."""
+    skipped: int = 0
+    """Number of KBs that could not be compared."""
+
+    def add(self, kb: KnowledgeBase, report: KnowledgeBaseReport) -> None:
+        self.found += report.found
+        self.repaired += report.repaired
+        self.stopped += report.stopped
+        if not report.complete:
+            self.unfinished.add(kb.kb_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Part of a pass: slices of one KB."""
+
+    kb: KnowledgeBase
+    slices: AsyncIterator[Slice]
+    thorough: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Makes passes with one set of limits."""
+
+    tools: RepairTools
+    grace: timedelta
+    """Age below which a change of a document is left alone."""
+    leftover_grace: timedelta = timedelta(hours=12)
+    """Time that data of KBs that do not exist is kept after it was found first."""
+
+    @property
+    def database(self) -> Database:
+        return self.tools.database
+
+    async def make_due_pass(self, *, full_interval: timedelta, still_leader: Callable[[], Awaitable[None]]) -> None:
+        """Make a full pass if one is due, otherwise an incremental one.
+
+        Raises:
+            LeadershipLost: another replica has become the leader.
+            TransientError: some KBs could not be compared; the next pass compares them.
+        """
+        state = await reconciler_state.begin(self.database)
+        now = datetime.now(UTC)
+        if state.full_pass_due_at is None:
+            # At a random time: not all deployments at the same minute, and not at each restart.
+            due_at = now + full_interval * random.random()  # noqa: S311  # not for security
+            await reconciler_state.save(self.database, state, full_pass_due_at=due_at)
+        elif now >= state.full_pass_due_at:
+            report = await self.full(still_leader)
+            leftovers = await delete_leftovers(
+                self.database, first_found=state.leftovers, now=now, grace=self.leftover_grace
+            )
+            _publish_leftovers(leftovers)
+            await self._save(
+                state, report, until=now, full_pass_due_at=now + full_interval, leftovers=leftovers.first_found
+            )
+            return
+        report = await self.incremental(state, still_leader)
+        await self._save(state, report, until=now)
+
+    async def _save(self, state: ReconcilerState, report: PassReport, *, until: datetime, **fields: Any) -> None:
+        await reconciler_state.save(
+            self.database,
+            state,
+            compared_until=until - self.grace,
+            unfinished=sorted(report.unfinished),
+            **fields,
+        )
+        if report.skipped:
+            raise TransientError(f"{report.skipped} knowledge bases could not be compared")
+
+    async def full(self, still_leader: Callable[[], Awaitable[None]]) -> PassReport:
+        """Compare all documents of all active KBs with what is indexed of them, and with their chunks."""
+        return await self._make(PassKind.FULL, self._everything(), still_leader)
+
+    async def incremental(self, state: ReconcilerState, still_leader: Callable[[], Awaitable[None]]) -> PassReport:
+        """Compare the documents that changed since the last pass, and all documents of KBs that it did not finish."""
+        return await self._make(PassKind.INCREMENTAL, self._changed(state), still_leader)
+
+    async def _everything(self, only: Collection[str] | None = None) -> AsyncIterator[_Work]:
+        for kb in await knowledge_bases.find_existing(self.database):
+            if only is not None and kb.kb_id not in only:
+                continue
+            if kb.status is Status.ACTIVE:
+                # A collection of an earlier version lacks the index that its chunks are compared by.
+                await vectors.ensure_indexes(self.database[kb.vector_collection])
+            yield _Work(kb, split(self.database, kb), thorough=True)
+
+    async def _changed(self, state: ReconcilerState) -> AsyncIterator[_Work]:
+        if state.unfinished:
+            async for work in self._everything(state.unfinished):
+                yield work
+        until = datetime.now(UTC) - self.grace
+        since = (state.compared_until or until) - _OVERLAP
+        async for kb, document_ids in find_changes(self.database, since=since, until=until):
+            yield _Work(kb, one_slice(document_ids), thorough=False)
+
+    async def _make(
+        self,
+        kind: PassKind,
+        everything: AsyncIterator[_Work],
+        still_leader: Callable[[], Awaitable[None]],
+    ) -> PassReport:
+        report = PassReport()
+        async for work in everything:
+            kb = work.kb
+            if kb.status is not Status.ACTIVE:
+                # It is being scanned, and what the scan has not reached yet is no drift; or it can't be indexed now.
+                report.unfinished.add(kb.kb_id)
+                continue
+            tracing.start()
+            try:
+                report.add(
+                    kb,
+                    await reconcile_kb(
+                        self.tools,
+                        kb,
+                        _while_leader(work.slices, still_leader),
+                        unchanged_since=datetime.now(UTC) - self.grace,
+                        thorough=work.thorough,
+                    ),
+                )
+            except (PyMongoError, TransientError) as error:
+                # The other KBs may succeed.
+                log.warning("knowledge_base.skipped", kb_id=kb.kb_id, error=type(error).__name__)
+                report.skipped += 1
+                report.unfinished.add(kb.kb_id)
+        _publish(kind, report)
+        return report
+
+
+async def _while_leader(
+    slices: AsyncIterator[Slice], still_leader: Callable[[], Awaitable[None]]
+) -> AsyncIterator[Slice]:
+    async for part in slices:
+        await still_leader()
+        yield part
+
+
+def _publish(kind: PassKind, report: PassReport) -> None:
+    for drift in DRIFT_OF_KBS:
+        RECONCILER_DRIFT.labels(drift.name).set(report.found[drift.name])
+    for outcome, counts in (("repaired", report.repaired), ("stopped", report.stopped)):
+        for name, number in counts.items():
+            RECONCILER_REPAIRS.labels(name, outcome).inc(number)
+    log.info(
+        "pass.finished",
+        kind=kind,
+        found=dict(report.found),
+        repaired=dict(report.repaired),
+        stopped=dict(report.stopped),
+        unfinished=len(report.unfinished),
+        skipped=report.skipped,
+    )
+
+
+def _publish_leftovers(report: LeftoverReport) -> None:
+    for drift in LEFTOVER_DRIFT:
+        RECONCILER_DRIFT.labels(drift.name).set(report.found[drift.name])
+        RECONCILER_REPAIRS.labels(drift.name, "repaired").inc(report.deleted[drift.name])

@@ -1,0 +1,664 @@
+"""Every kind of drift is found, repaired and not found again; nothing that is right, or in progress, is touched."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kb_contracts.cloudevents import Payload
+from kb_reconciler import passes, slices
+from kb_reconciler import state as reconciler_state
+from kb_reconciler.drift import comparisons
+from kb_reconciler.drift.comparisons import find_chunk_drift, find_membership_drift
+from kb_reconciler.drift.orphan_vectors import delete_orphans
+from kb_reconciler.drift.registry import LEFTOVER_DRIFT, NAMES
+from kb_reconciler.drift.wrong_totals import WRONG_TOTALS
+from kb_reconciler.leftovers import delete_leftovers
+from kb_reconciler.passes import PassReport
+from kb_reconciler.slices import Slice, split
+from kb_reconciler.state import LeadershipLost
+from kb_shared import failpoints
+from kb_shared.membership import Action
+from kb_shared.membership.drift import find_drift
+from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, knowledge_bases
+from kb_shared.mongo.chunks_digest import build_chunk_expression, chunks_digest
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph, text_of
+
+TEXTS = {f"d{n}": text_of(3 * n, 3 * n + 1, 3 * n + 2) for n in range(1, 6)}
+
+Plant = Callable[[Tenant, Replica, KnowledgeBase], Awaitable[dict[str, str]]]
+"""Function that plants drift of one kind in `d1`, or beside it, and returns what the KB must hold after the repair."""
+
+
+async def lose(indexer: Replica, event: Payload) -> None:
+    """Store an event as the projection does, and crash before it reaches any KB."""
+
+    async def crash() -> None:
+        raise InterruptedError
+
+    async with failpoints.during("fan_out.after_projection", crash):
+        with pytest.raises(InterruptedError):
+            await indexer.publish(event)
+
+
+async def plant_missing(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
+    await lose(indexer, tenant.ocr("new", paragraph(99)))
+    return TEXTS | {"new": paragraph(99)}
+
+
+async def plant_stale(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
+    await lose(indexer, tenant.deleted("d1", revision=9))
+    return {document_id: text for document_id, text in TEXTS.items() if document_id != "d1"}
+
+
+async def plant_wrong_config(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    await set_row(tenant, kb, config_hash="of another chunker")
+    return TEXTS
+
+
+async def plant_stale_text(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
+    await lose(indexer, tenant.ocr("d1", paragraph(99), revision=9))
+    return TEXTS | {"d1": paragraph(99)}
+
+
+async def plant_stale_snapshot(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
+    await lose(indexer, tenant.described("d1", {"n": 1}, revision=9))
+    return TEXTS
+
+
+async def plant_incomplete(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    await tenant.database[kb.vector_collection].delete_one({"document_id": "d1", "chunk_index": 1})
+    return TEXTS
+
+
+async def plant_orphan_vectors(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    await copy_chunks(tenant, kb, to="ghost")
+    return TEXTS
+
+
+async def plant_wrong_totals(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    slots = tenant.database[kb_slots.NAME]
+    await slots.update_one({"_id": f"{kb.kb_id}/3"}, {"$inc": {"documents": 2, "chunks": -7}})
+    # This one was never written by a swap.
+    await slots.update_one({"kb_id": kb.kb_id, "writes": None}, {"$inc": {"documents": 1}})
+    return TEXTS
+
+
+PLANTS: dict[str, Plant] = {
+    "missing": plant_missing,
+    "stale": plant_stale,
+    "wrong_config": plant_wrong_config,
+    "stale_text": plant_stale_text,
+    "stale_snapshot": plant_stale_snapshot,
+    "incomplete": plant_incomplete,
+    "orphan_vectors": plant_orphan_vectors,
+    "wrong_totals": plant_wrong_totals,
+}
+
+
+async def set_row(tenant: Tenant, kb: KnowledgeBase, document_id: str = "d1", **fields: Any) -> None:
+    row_id = document_index.row_id(kb_id=kb.kb_id, document_id=document_id)
+    await tenant.database[document_index.NAME].update_one({"_id": row_id}, {"$set": fields})
+
+
+async def copy_chunks(tenant: Tenant, kb: KnowledgeBase, *, to: str, of: str = "d1") -> None:
+    """Give a document that is not in the KB the chunks of one that is."""
+    collection = tenant.database[kb.vector_collection]
+    rows = await collection.find({"document_id": of}).to_list()
+    renamed = [row | {"document_id": to, "_id": row["_id"].replace(of, to)} for row in rows]
+    await collection.insert_many(renamed)
+
+
+@pytest.fixture
+async def filled(own_tenant: Tenant, own_indexer: Replica) -> KnowledgeBase:
+    """A KB with the documents of TEXTS."""
+    kb = await own_tenant.create_kb("a")
+    await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    await own_indexer.work()
+    return await knowledge_bases.get(own_tenant.database, kb.key)
+
+
+def test_every_kind_of_drift_is_planted() -> None:
+    assert PLANTS.keys() | {kind.name for kind in LEFTOVER_DRIFT} == set(NAMES)
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+async def test_drift_is_found_repaired_and_not_found_again(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, kind: str
+) -> None:
+    assert (await own_indexer.reconcile()).found == Counter()
+    spus = await own_tenant.spus()
+    wanted = await PLANTS[kind](own_tenant, own_indexer, filled)
+
+    first = await own_indexer.reconcile()
+    await own_indexer.work()
+    second = await own_indexer.reconcile()
+
+    assert first.found == first.repaired == Counter({kind: 1})
+    assert (second.found, second.unfinished) == (Counter(), set())
+    await own_tenant.assert_holds(filled, wanted)
+    await own_tenant.assert_settled()
+    # Only a text that was never embedded costs anything.
+    assert await own_tenant.spus() - spus == (1 if kind in ("missing", "stale_text") else 0)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param({"chunk_index": 7}, id="another number"),
+        pytest.param({"until": 1, "retired_at": datetime(2040, 1, 1, tzinfo=UTC)}, id="retired"),
+    ],
+)
+async def test_a_chunk_that_changed_makes_its_document_incomplete(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, harm: dict[str, Any]
+) -> None:
+    chunk = {"document_id": "d1", "chunk_index": 1}
+    await own_tenant.database[filled.vector_collection].update_one(chunk, {"$set": harm})
+
+    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    await own_indexer.work()
+    await own_tenant.assert_holds(filled, TEXTS)
+
+
+async def test_an_exchanged_chunk_is_found_although_the_number_of_chunks_is_right(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    collection = own_tenant.database[filled.vector_collection]
+    row = await collection.find_one({"document_id": "d1", "chunk_index": 1})
+    assert row is not None
+    await collection.delete_one({"_id": row["_id"]})
+    await collection.insert_one(row | {"_id": "d1:ffffffffffffffffffffffff:0"})
+
+    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    await own_indexer.work()
+    assert (await own_indexer.reconcile()).found == Counter()
+
+
+async def test_a_row_from_before_the_digest_is_compared_by_the_number_of_chunks(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    await own_tenant.database[document_index.NAME].update_many({}, {"$unset": {"chunks_digest": ""}})
+    assert (await own_indexer.reconcile()).found == Counter()
+
+    await own_tenant.database[filled.vector_collection].delete_one({"document_id": "d2", "chunk_index": 0})
+    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+
+
+async def test_documents_from_before_the_digest_are_compared_once_and_then_have_one(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    collection = own_tenant.database[documents.NAME]
+    await collection.update_many({}, {"$unset": {"chunk_metadata_digest": "", "digested_version": ""}})
+    part = Slice({})
+    assert len(await find_membership_drift(own_tenant.database, filled, part)) == len(TEXTS)
+
+    assert (await own_indexer.reconcile()).found == Counter()
+
+    assert await find_membership_drift(own_tenant.database, filled, part) == {}
+
+
+async def test_a_document_that_an_older_replica_changed_is_compared_although_its_digest_is_unchanged(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    """A replica of an older version writes the document and leaves the digest as it was."""
+    await own_tenant.database[documents.NAME].update_one(
+        {"document_id": "d1"}, {"$set": {"document_name": "renamed.pdf"}, "$inc": {"projection_version": 1}}
+    )
+    assert (await own_indexer.reconcile()).found == Counter(stale_snapshot=1)
+
+
+_rng = random.Random(4)  # not for security
+
+
+def random_document(tenant: Tenant, number: int) -> Document:
+    revision = _rng.randint(1, 2)
+    text = TextFacet(revision, "x", _rng.choice(["t1", "t2"]), _rng.choice("mn"), datetime(2026, 1, 31, tzinfo=UTC))
+    return Document(
+        tenant.organization_id,
+        f"d{number:03}",
+        text=_rng.choice([text, text, text, None]),
+        tags=_rng.choice([None, TagsFacet(1, "x", ()), TagsFacet(1, "x", ("a", "b")), TagsFacet(1, "x", ("a",))]),
+        metadata=_rng.choice([None, MetadataFacet(1, "x", {"n": _rng.randint(1, 2)})]),
+    )
+
+
+async def test_the_comparison_on_the_server_finds_what_the_decision_finds(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    """Random documents and rows, each either equal to another random document or absent."""
+    kb = await own_tenant.create_kb("a")
+    database = own_tenant.database
+    now = datetime.now(UTC)
+    known = [random_document(own_tenant, number) for number in range(300)]
+    applied = documents.AppliedEvent("e", "t", 1, "", now)
+    await documents.write_all(database, [documents.DocumentChange(document, applied) for document in known])
+    for number in range(0, 320, 2):
+        shown = random_document(own_tenant, number)
+        if shown.text is not None:
+            await database[document_index.NAME].insert_one(
+                {
+                    "_id": document_index.row_id(kb_id=kb.kb_id, document_id=shown.document_id),
+                    "organization_id": own_tenant.organization_id,
+                    "kb_id": kb.kb_id,
+                    "document_id": shown.document_id,
+                    "version": 1,
+                    "chunk_count": 0,
+                    "content_digest": shown.text.text_id,
+                    "text_revision": shown.text.revision,
+                    "snapshot_digest": documents.chunk_metadata_digest(shown),
+                    "config_hash": _rng.choice([kb.config_hash, kb.config_hash, "another"]),
+                    "document_name": shown.text.name,
+                }
+            )
+    ids = [f"d{number:03}" for number in range(320)]
+
+    decided = await find_drift(database, kb, ids)
+    found = await find_membership_drift(database, kb, Slice({}))
+
+    kinds_of = {
+        Action.REMOVE: {"stale"},
+        Action.INDEX: {"missing", "wrong_config", "stale_text"},
+        Action.WAIT: {"missing"},
+        Action.REFRESH: {"stale_text", "stale_snapshot"},
+        Action.ACKNOWLEDGE: {"stale_text"},
+    }
+    assert found.keys() == decided.keys()
+    assert {
+        document_id: kind for document_id, kind in found.items() if kind not in kinds_of[decided[document_id]]
+    } == {}
+    assert set(found.values()) == {"missing", "stale", "wrong_config", "stale_text", "stale_snapshot"}
+
+
+async def test_the_server_computes_the_digest_that_the_swap_stores(own_database: Database) -> None:
+    numbers = {f"{name}:{n:024x}:{n}": n for n, name in enumerate(["d", "dök", "文書", "x" * 512, "🗎", "a/b c"])}
+    await own_database["chunks"].insert_many([{"_id": i, "chunk_index": n} for i, n in numbers.items()])
+
+    stages = [{"$group": {"_id": None, "digest": {"$sum": build_chunk_expression()}}}]
+    [row] = await (await own_database["chunks"].aggregate(stages)).to_list()
+
+    assert row["digest"] == chunks_digest(numbers)
+
+
+async def test_chunks_are_compared_without_reading_one(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, command_log: CommandLog
+) -> None:
+    collection = own_tenant.database[filled.vector_collection]
+    union = comparisons._union_chunks(filled, Slice({"$gt": "d1", "$lte": "d4"}))
+    explained = await own_tenant.database.command(
+        "explain",
+        {"aggregate": collection.name, "pipeline": union["$unionWith"]["pipeline"], "cursor": {}},
+        verbosity="executionStats",
+    )
+    stats = (
+        explained["executionStats"]
+        if "executionStats" in explained
+        else explained["stages"][0]["$cursor"]["executionStats"]
+    )
+    assert (stats["totalDocsExamined"], stats["totalKeysExamined"] > 0) == (0, True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+async def test_slices_contain_every_document_once(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_SIZE", size)
+    await lose(own_indexer, own_tenant.ocr("zz", paragraph(9)))
+    await lose(own_indexer, own_tenant.deleted("d3", revision=9))
+    await copy_chunks(own_tenant, filled, to="aa")
+    await copy_chunks(own_tenant, filled, to="zzz")
+
+    parts = [part async for part in split(own_tenant.database, filled)]
+    membership = [await find_membership_drift(own_tenant.database, filled, part) for part in parts]
+    chunks = [await find_chunk_drift(own_tenant.database, filled, part) for part in parts]
+
+    assert sorted(item for found in membership for item in found.items()) == [("d3", "stale"), ("zz", "missing")]
+    assert sorted(item for found in chunks for item in found.items()) == [
+        ("aa", "orphan_vectors"),
+        ("zzz", "orphan_vectors"),
+    ]
+
+
+async def test_a_knowledge_base_is_not_mixed_up_with_one_whose_id_continues_its_own(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    """Jobs are looked up by the range of their ids."""
+    await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
+    await own_tenant.database[index_jobs.NAME].insert_one(
+        {
+            "_id": f"{filled.kb_id}0/new",
+            "organization_id": own_tenant.organization_id,
+            "document_id": "new",
+            "state": "pending",
+        }
+    )
+    for part in (Slice({}), Slice({"$gt": "d5"}), Slice({"$in": ["new"]})):
+        assert await find_membership_drift(own_tenant.database, filled, part) == {"new": "missing"}
+    await own_tenant.database[index_jobs.NAME].delete_many({})
+
+
+async def test_a_document_with_a_job_has_no_drift(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
+    assert (await own_indexer.reconcile()).found == Counter(missing=1)
+    assert (await own_indexer.reconcile()).found == Counter()
+
+
+async def test_a_document_that_changed_within_the_grace_period_is_left_alone(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
+    await lose(own_indexer, own_tenant.deleted("d1", revision=9))
+    patient = passes.Passes(own_indexer.passes.tools, grace=timedelta(minutes=1))
+    assert (await patient.full(leading)).found == Counter()
+
+    await own_tenant.database[documents.NAME].update_many(
+        {}, {"$set": {"changed_at": datetime(2026, 1, 1, tzinfo=UTC)}}
+    )
+    assert (await patient.full(leading)).found == Counter(missing=1, stale=1)
+
+
+async def leading() -> None:
+    pass
+
+
+async def test_a_knowledge_base_that_is_being_scanned_is_left_alone_and_compared_afterwards(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    await own_indexer.retag_kb(filled, "b")
+
+    report = await own_indexer.reconcile()
+
+    assert (report.found, report.unfinished) == (Counter(), {filled.kb_id})
+    await own_indexer.scan()
+    await own_indexer.work()
+    await own_tenant.assert_holds(filled, {})
+
+
+# The brake.
+
+
+async def fill_many(tenant: Tenant, indexer: Replica, number: int) -> KnowledgeBase:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(*(tenant.ocr(f"m{n:03}", paragraph(n)) for n in range(number)))
+    await indexer.work()
+    return kb
+
+
+@pytest.mark.parametrize(("gone", "stops"), [(20, False), (21, True)])
+async def test_more_than_20_removals_and_a_tenth_of_a_knowledge_base_are_not_made(
+    own_tenant: Tenant, own_indexer: Replica, gone: int, stops: bool
+) -> None:
+    kb = await fill_many(own_tenant, own_indexer, 40)
+    # As if the collection had lost documents: a restored backup, a wrong filter.
+    lost = {"document_id": {"$lt": f"m{gone:03}"}}
+    await own_tenant.database[documents.NAME].delete_many(lost)
+
+    report = await own_indexer.reconcile()
+    await own_indexer.work()
+
+    assert report.found == Counter(stale=gone)
+    assert (report.stopped, report.repaired) == (
+        (Counter(stale=gone), Counter()) if stops else (Counter(), Counter(stale=gone))
+    )
+    left = [row.document_id async for row in document_index.iterate_kb(own_tenant.database, kb.key)]
+    assert len(left) == (40 if stops else 40 - gone)
+
+
+async def test_the_brake_counts_documents_and_orphans_together_and_lets_other_repairs_pass(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    kb = await fill_many(own_tenant, own_indexer, 40)
+    await own_tenant.database[documents.NAME].delete_many({"document_id": {"$lt": "m011"}})
+    for number in range(10):
+        await copy_chunks(own_tenant, kb, of="m020", to=f"ghost{number}")
+    await own_tenant.database[kb.vector_collection].delete_many({"document_id": "m030"})
+
+    report = await own_indexer.reconcile()
+
+    assert report.stopped == Counter(stale=11, orphan_vectors=10)
+    assert report.repaired == Counter(incomplete=1)
+    assert await own_tenant.database[kb.vector_collection].count_documents({"document_id": "ghost0"}) == 1
+
+
+# Orphans, and what happens at the same time.
+
+
+async def test_chunks_of_a_document_that_was_indexed_meanwhile_are_no_orphans(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    assert await delete_orphans(own_tenant.database, filled, "d1") is False
+    await own_tenant.assert_holds(filled, TEXTS)
+
+
+async def test_the_removal_of_orphans_and_a_swap_of_the_document_do_not_pass_each_other(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    """The swap reads no chunks of a document without a row; the removal must not delete those that it writes.
+
+    The orphans that the swap did not see are superfluous then, which another pass finds.
+    """
+    await copy_chunks(own_tenant, filled, to="ghost")
+    await own_indexer.publish(own_tenant.ocr("ghost", paragraph(50)))
+    removed: list[bool] = []
+
+    async def remove_meanwhile() -> None:
+        if not removed:
+            removed.append(False)
+            removed[0] = await delete_orphans(own_tenant.database, filled, "ghost")
+
+    async with failpoints.during("swap.before_commit", lambda: _in_background(remove_meanwhile)):
+        await own_indexer.work()
+    for task in _background:
+        await task
+    _background.clear()
+    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    await own_indexer.work()
+    await own_tenant.assert_holds(filled, TEXTS | {"ghost": paragraph(50)})
+
+
+_background: list[Any] = []
+
+
+async def _in_background(work: Callable[[], Awaitable[None]]) -> None:
+    _background.append(asyncio.ensure_future(work()))
+    await asyncio.sleep(0.2)
+
+
+async def test_counters_that_a_swap_has_written_since_they_were_read_are_left_for_the_next_pass(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = kb_slots.row_id(kb_id=filled.kb_id, document_id="d1")
+    await own_tenant.database[kb_slots.NAME].update_one({"_id": slot}, {"$inc": {"chunks": 5}})
+    read_counters = kb_slots.read_counters
+
+    async def swap_after_reading(*args: Any) -> Any:
+        counters = await read_counters(*args)
+        monkeypatch.setattr(kb_slots, "read_counters", read_counters)
+        await own_indexer.publish(own_tenant.ocr("d1", paragraph(70), revision=5))
+        await own_indexer.work()
+        return counters
+
+    monkeypatch.setattr(kb_slots, "read_counters", swap_after_reading)
+    assert await WRONG_TOTALS.repair(own_tenant.database, filled) is False
+    assert await WRONG_TOTALS.repair(own_tenant.database, filled) is True
+    await own_tenant.assert_holds(filled, TEXTS | {"d1": paragraph(70)})
+
+
+# Incremental passes.
+
+
+async def incremental(indexer: Replica) -> PassReport:
+    """Make an incremental pass after what the last one has compared, and store what it covered."""
+    state = await reconciler_state.begin(indexer.database)
+    report = await indexer.passes.incremental(state, leading)
+    await reconciler_state.save(
+        indexer.database, state, compared_until=datetime.now(UTC), unfinished=sorted(report.unfinished)
+    )
+    return report
+
+
+async def test_an_incremental_pass_finds_drift_of_documents_that_changed_in_every_knowledge_base(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    other = await own_tenant.create_kb("b")
+    await incremental(own_indexer)
+    # No KB that has the document indexed shares a tag with it any more.
+    await lose(own_indexer, own_tenant.tagged("d1", "b", revision=9))
+
+    assert (await incremental(own_indexer)).found == Counter(stale=1, missing=1)
+    await own_indexer.work()
+    assert (await incremental(own_indexer)).found == Counter()
+    await own_tenant.assert_holds(other, {"d1": TEXTS["d1"]})
+    assert filled.kb_id != other.kb_id
+
+
+async def test_an_incremental_pass_looks_at_no_document_that_did_not_change(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await own_tenant.database[documents.NAME].update_many(
+        {}, {"$set": {"changed_at": datetime(2026, 1, 1, tzinfo=UTC)}}
+    )
+    await set_row(own_tenant, filled, config_hash="another")
+    assert (await incremental(own_indexer)).found == Counter()
+
+
+async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    kb = await fill_many(own_tenant, own_indexer, BACKLOG_LIMIT + 20)
+    await own_tenant.database[document_index.NAME].update_many({}, {"$set": {"config_hash": "another"}})
+
+    first = await own_indexer.reconcile()
+    assert (first.repaired, first.unfinished) == (Counter(wrong_config=BACKLOG_LIMIT), {kb.kb_id})
+    state = await reconciler_state.begin(own_tenant.database)
+    await reconciler_state.save(own_tenant.database, state, unfinished=sorted(first.unfinished))
+    await own_indexer.work()
+
+    second = await incremental(own_indexer)
+    assert (second.repaired, second.unfinished) == (Counter(wrong_config=20), set())
+
+
+# Leftovers of KBs that do not exist.
+
+
+async def plant_zombie(tenant: Tenant, kb: KnowledgeBase) -> None:
+    """Lose the row of a KB, as a restore of only some collections does."""
+    await tenant.database[knowledge_bases.NAME].delete_one({"_id": kb.kb_id})
+
+
+async def test_leftovers_of_a_knowledge_base_are_deleted_after_the_grace_period_and_others_stay(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    kept = await own_tenant.create_kb("a")
+    await lose(own_indexer, own_tenant.ocr("d1", paragraph(9), revision=9))
+    assert (await own_indexer.reconcile()).repaired == Counter(stale_text=1, missing=len(TEXTS))
+    await plant_zombie(own_tenant, filled)
+    database, now = own_tenant.database, datetime.now(UTC)
+
+    first = await delete_leftovers(database, first_found={}, now=now, grace=timedelta(hours=1))
+    soon = await delete_leftovers(
+        database, first_found=first.first_found, now=now + timedelta(minutes=59), grace=timedelta(hours=1)
+    )
+    assert first.found == soon.found == Counter(zombie_collection=1, zombie_rows=1)
+    assert first.deleted == soon.deleted == Counter()
+    assert filled.vector_collection in await database.list_collection_names()
+
+    later = await delete_leftovers(
+        database, first_found=soon.first_found, now=now + timedelta(hours=1), grace=timedelta(hours=1)
+    )
+    assert (later.found, later.deleted, later.first_found) == (soon.found, soon.found, {})
+    await own_tenant.assert_gone(filled)
+    assert (await delete_leftovers(database, first_found={}, now=now, grace=timedelta(0))).found == Counter()
+    await own_indexer.work()
+    await own_tenant.assert_holds(kept, TEXTS | {"d1": paragraph(9)})
+
+
+async def test_leftovers_that_are_explained_meanwhile_are_kept(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    """A restore restores the KB last."""
+    row = await own_tenant.database[knowledge_bases.NAME].find_one({"_id": filled.kb_id})
+    assert row is not None
+    await plant_zombie(own_tenant, filled)
+    now = datetime.now(UTC)
+    first = await delete_leftovers(own_tenant.database, first_found={}, now=now, grace=timedelta(hours=1))
+    await own_tenant.database[knowledge_bases.NAME].insert_one(row)
+
+    later = await delete_leftovers(
+        own_tenant.database, first_found=first.first_found, now=now + timedelta(days=1), grace=timedelta(hours=1)
+    )
+
+    assert (later.found, later.first_found) == (Counter(), {})
+    await own_tenant.assert_holds(filled, TEXTS)
+
+
+async def test_a_full_pass_remembers_leftovers_for_the_next(
+    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    await plant_zombie(own_tenant, filled)
+    for grace, gone in ((timedelta(hours=12), False), (timedelta(0), True)):
+        state = await reconciler_state.begin(own_tenant.database)
+        await reconciler_state.save(own_tenant.database, state, full_pass_due_at=datetime.now(UTC))
+        made = passes.Passes(own_indexer.passes.tools, grace=timedelta(0), leftover_grace=grace)
+        await made.make_due_pass(full_interval=timedelta(days=1), still_leader=leading)
+        remembered = (await reconciler_state.begin(own_tenant.database)).leftovers
+        assert (remembered == {}) is gone
+    await own_tenant.assert_gone(filled)
+
+
+# Leaders.
+
+
+async def test_a_leader_that_was_replaced_stores_nothing_and_ends_its_pass(own_indexer: Replica) -> None:
+    old = await reconciler_state.begin(own_indexer.database)
+    new = await reconciler_state.begin(own_indexer.database)
+    assert new.token > old.token
+    with pytest.raises(LeadershipLost):
+        await reconciler_state.save(own_indexer.database, old, unfinished=["x"])
+    await reconciler_state.save(own_indexer.database, new, unfinished=["y"])
+    assert (await reconciler_state.begin(own_indexer.database)).unfinished == ("y",)
+
+
+async def test_a_pass_ends_when_its_replica_is_no_longer_the_leader(
+    own_indexer: Replica, filled: KnowledgeBase
+) -> None:
+    async def lost() -> None:
+        raise LeadershipLost
+
+    with pytest.raises(LeadershipLost):
+        await own_indexer.passes.full(lost)
+
+
+async def test_a_full_pass_is_made_once_in_an_interval_and_first_at_a_random_time(
+    own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full: list[datetime] = []
+    make_full = passes.Passes.full
+
+    async def note_full(*args: Any) -> PassReport:
+        full.append(datetime.now(UTC))
+        return await make_full(*args)
+
+    monkeypatch.setattr(passes.Passes, "full", note_full)
+
+    async def make() -> None:
+        await own_indexer.passes.make_due_pass(full_interval=timedelta(days=1), still_leader=leading)
+
+    await make()
+    state = await reconciler_state.begin(own_indexer.database)
+    assert full == []
+    assert state.full_pass_due_at is not None
+    assert timedelta(0) <= state.full_pass_due_at - datetime.now(UTC) <= timedelta(days=1)
+    await reconciler_state.save(own_indexer.database, state, full_pass_due_at=datetime.now(UTC))
+    await make()
+    await make()
+    assert len(full) == 1
