@@ -67,8 +67,8 @@ async def make_pass(uri: str, kind: str) -> dict[str, Any]:
         "reconciler_cpu_s": round(cpu_s, 3),
         "commands": count.names.total(),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "found": dict(report.found),
-        "repaired": dict(report.repaired),
+        "found": dict(report.total.found),
+        "repaired": dict(report.total.repaired),
     }
 
 

@@ -39,6 +39,7 @@ NAMES = (
     "backfill.after_jobs",
     "backfill.after_publish",
     "sweeper.after_lease",
+    "plan.before_finish",
 )
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from kb_api.drift_descriptions import DESCRIPTIONS
 from kb_reconciler.drift.registry import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -14,8 +15,10 @@ KINDS = re.search(
 
 def test_the_reference_lists_every_kind_of_drift() -> None:
     assert KINDS is not None
-    documented = re.findall(r"^\| `(\w+)` \|", KINDS["table"], re.MULTILINE)
-    assert sorted(documented) == sorted(NAMES)
+    documented = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", KINDS["table"], re.MULTILINE)
+    described = [(name, each.problem, each.repair) for name, each in DESCRIPTIONS.items()]
+    assert sorted(documented) == sorted(described)
+    assert DESCRIPTIONS.keys() == set(NAMES)
 
 
 def test_each_kind_of_drift_has_a_file_of_its_own() -> None:

@@ -1,5 +1,9 @@
 """What people do when documents do not get where they should, from outside."""
 
+import asyncio
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 from kb_contracts.cloudevents import encode
@@ -86,3 +90,41 @@ async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resum
     await ok(system, "POST", f"/knowledge-bases/{kb_id}/resume")
     await system.until_found(kb_id, [second, third])
     await running.assert_consistent()
+
+
+async def test_a_lost_document_is_found_listed_and_repaired_from_the_command_line(running: RunningSystem) -> None:
+    system = running.system
+    (tag,) = await running.create_tags(1)
+    kb_id = await running.create_knowledge_base(tag)
+    kept, lost = (f"{n}-{tag}" for n in ("kept", "lost"))
+    for document_id in (kept, lost):
+        await put(running, document_id, tag)
+    await system.until_found(kb_id, [kept, lost])
+    await system.database[f"kb_vectors_{kb_id}"].delete_many({"document_id": lost})
+
+    listed = await reconcile(system, kb_id, "--dry-run")
+    assert (listed["state"], listed["found"], listed["repaired"]) == ("planned", {"incomplete": 1}, {})
+    assert [repair["document_id"] for repair in listed["repairs"]] == [lost]
+    repaired = await reconcile(system, "--apply", listed["plan_id"])
+    assert (repaired["state"], repaired["repaired"]) == ("done", {"incomplete": 1})
+
+    await system.until_found(kb_id, [kept, lost])
+
+
+async def reconcile(system: SystemUnderTest, *arguments: str) -> dict[str, Any]:
+    """Run the command and return what it prints as JSON."""
+    stack = system.stack
+    command = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("kb")),
+        *("reconcile", *arguments, "--json"),
+        env={
+            "KB_BASE_URL": stack.base_url,
+            "KB_ORGANIZATION": stack.organization_id,
+            "KB_API_KEY": stack.api_key,
+        },
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await command.communicate()
+    assert command.returncode == 0
+    plan: dict[str, Any] = json.loads(output)
+    return plan

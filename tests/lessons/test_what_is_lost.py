@@ -67,7 +67,7 @@ async def test_w9_documents_that_lost_chunks_are_found_by_counting(
     report = await indexer.reconcile()
 
     assert {document_id for _, document_id in await tenant.jobs()} == TEXTS.keys() - {"d2"}
-    assert report.found["incomplete"] >= 4
+    assert report.total.found["incomplete"] >= 4
     await indexer.work()
     await tenant.assert_holds(kb, TEXTS | {"empty": ""})
     await tenant.assert_settled()

@@ -26,6 +26,7 @@ from kb_api.routes import (
     jobs,
     knowledge_bases,
     llm_providers,
+    reconcile,
     tags,
     unsendable_messages,
     usage,
@@ -120,6 +121,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             api_keys.router,
             llm_providers.router,
             embedding_models.router,
+            reconcile.router,
         ],
         ready=ready,
     )

@@ -21,6 +21,8 @@ from kb_shared.mongo import (
     llm_providers,
     outbox,
     rate_limits,
+    reconcile_passes,
+    reconcile_plans,
     spu_ledger,
     tags,
 )
@@ -43,6 +45,9 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (llm_providers.NAME, llm_providers.INDEXES),
     (outbox.NAME, outbox.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
+    (reconcile_passes.NAME, reconcile_passes.INDEXES),
+    (reconcile_plans.NAME, reconcile_plans.INDEXES),
+    (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (tags.NAME, tags.INDEXES),
 )

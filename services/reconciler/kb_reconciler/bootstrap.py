@@ -17,6 +17,7 @@ from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.indexes import COLLECTIONS
 from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.passes import Passes
+from kb_reconciler.plans import PlanRunner
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.state import LeadershipLost
 from kb_reconciler.sweep_texts import sweep_texts
@@ -67,6 +68,7 @@ class Reconciler:
                 parts.create_task(self.kafka.run()),
                 parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, _LEASE_OF_PASSES, self._one_pass)),
+                parts.create_task(self._plan_runner().run()),
                 parts.create_task(self._every(self.settings.text_sweep_interval_s, _LEASE_OF_SWEEPS, self._sweep)),
             ]
             await stop.wait()
@@ -86,13 +88,22 @@ class Reconciler:
 
     async def _one_pass(self) -> None:
         await keep_indexes(self.database, owner=self.owner)
-        passes = Passes(
-            RepairTools(self.database, self.requests), grace=timedelta(seconds=self.settings.reconcile_grace_s)
-        )
+        passes = Passes(self._tools, grace=self._grace)
         await passes.make_due_pass(
             full_interval=timedelta(seconds=self.settings.reconcile_full_interval_s), still_leader=self._renew_lease
         )
         RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
+
+    @property
+    def _tools(self) -> RepairTools:
+        return RepairTools(self.database, self.requests)
+
+    @property
+    def _grace(self) -> timedelta:
+        return timedelta(seconds=self.settings.reconcile_grace_s)
+
+    def _plan_runner(self) -> PlanRunner:
+        return PlanRunner(self._tools, grace=self._grace, owner=self.owner)
 
     async def _renew_lease(self) -> None:
         length = _lease_length(self.settings.reconcile_interval_s)

@@ -14,6 +14,8 @@ from kb_shared.mongo import (
     index_jobs,
     kb_slots,
     knowledge_bases,
+    reconcile_passes,
+    reconcile_plans,
 )
 from kb_shared.mongo.schema import CollectionIndexes
 
@@ -26,4 +28,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (index_jobs.NAME, index_jobs.INDEXES),
     (kb_slots.NAME, kb_slots.INDEXES),
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
+    (reconcile_passes.NAME, reconcile_passes.INDEXES),
+    (reconcile_plans.NAME, reconcile_plans.INDEXES),
+    (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
 )

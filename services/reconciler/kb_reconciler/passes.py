@@ -20,13 +20,15 @@ from kb_reconciler.changes import find_changes
 from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT
 from kb_reconciler.leftovers import LeftoverReport, delete_leftovers
-from kb_reconciler.reconcile import KnowledgeBaseReport, reconcile_kb
+from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import Slice, one_slice, split
 from kb_reconciler.state import ReconcilerState
 from kb_shared.errors import TransientError
-from kb_shared.mongo import knowledge_bases, vectors
+from kb_shared.mongo import knowledge_bases, reconcile_passes, reconcile_plans, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.reconcile_passes import ReconcilePass
+from kb_shared.mongo.reconcile_plans import PlanScope
 from kb_shared.observability import tracing
 from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_REPAIRS
 
@@ -42,21 +44,37 @@ class PassKind(StrEnum):
 
 
 @dataclass(slots=True)
-class PassReport:
-    """Counts of a pass over all KBs."""
+class DriftCounts:
+    """Numbers of documents by kind of drift."""
 
     found: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
     stopped: Counter[str] = field(default_factory=Counter)
+    """Numbers of documents that the brake kept from being removed."""
+
+    def add(self, report: KnowledgeBaseReport) -> None:
+        self.found += report.found
+        self.repaired += report.repaired
+        self.stopped += report.stopped
+
+
+@dataclass(slots=True)
+class PassReport:
+    """Counts of a pass over all KBs."""
+
+    total: DriftCounts = field(default_factory=DriftCounts)
+    of_organizations: dict[str, DriftCounts] = field(default_factory=dict)
+    compared: dict[str, set[str]] = field(default_factory=dict)
+    """KBs that were compared, by organization."""
     unfinished: set[str] = field(default_factory=set)
     """KBs that the next pass compares once more: drift is left there, or they could not be compared."""
     skipped: int = 0
     """Number of KBs that could not be compared."""
 
     def add(self, kb: KnowledgeBase, report: KnowledgeBaseReport) -> None:
-        self.found += report.found
-        self.repaired += report.repaired
-        self.stopped += report.stopped
+        self.total.add(report)
+        self.of_organizations.setdefault(kb.organization_id, DriftCounts()).add(report)
+        self.compared.setdefault(kb.organization_id, set()).add(kb.kb_id)
         if not report.complete:
             self.unfinished.add(kb.kb_id)
 
@@ -153,7 +171,7 @@ class Passes:
         everything: AsyncIterator[_Work],
         still_leader: Callable[[], Awaitable[None]],
     ) -> PassReport:
-        report = PassReport()
+        report, started_at = PassReport(), datetime.now(UTC)
         async for work in everything:
             kb = work.kb
             if kb.status is not Status.ACTIVE:
@@ -162,23 +180,35 @@ class Passes:
                 continue
             tracing.start()
             try:
-                report.add(
+                reconciler = KnowledgeBaseReconciler(
+                    self.tools,
                     kb,
-                    await reconcile_kb(
-                        self.tools,
-                        kb,
-                        _while_leader(work.slices, still_leader),
-                        unchanged_since=datetime.now(UTC) - self.grace,
-                        thorough=work.thorough,
-                    ),
+                    unchanged_since=datetime.now(UTC) - self.grace,
+                    with_chunks=work.thorough,
+                    whole=work.thorough,
                 )
+                result = await reconciler.run(_while_leader(work.slices, still_leader))
+                report.add(kb, result)
+                await self._store_stopped(kb, result)
             except (PyMongoError, TransientError) as error:
                 # The other KBs may succeed.
                 log.warning("knowledge_base.skipped", kb_id=kb.kb_id, error=type(error).__name__)
                 report.skipped += 1
                 report.unfinished.add(kb.kb_id)
+        await reconcile_passes.add(self.database, _stored(kind, report, started_at))
         _publish(kind, report)
         return report
+
+    async def _store_stopped(self, kb: KnowledgeBase, result: KnowledgeBaseReport) -> None:
+        """Store a plan for the removals that were not made, unless one waits for a person already."""
+        if not result.stopped_repairs:
+            return
+        if await reconcile_plans.find_open_stop(self.database, kb.organization_id, kb_id=kb.kb_id) is not None:
+            return
+        plan = await reconcile_plans.create_stopped(
+            self.database, PlanScope(kb.organization_id, kb.kb_id), found=result.stopped, repairs=result.stopped_repairs
+        )
+        log.error("removals.stopped", kb_id=kb.kb_id, plan_id=plan.plan_id, documents=result.stopped.total())
 
 
 async def _while_leader(
@@ -189,18 +219,35 @@ async def _while_leader(
         yield part
 
 
+def _stored(kind: PassKind, report: PassReport, started_at: datetime) -> list[ReconcilePass]:
+    return [
+        ReconcilePass(
+            organization_id=organization_id,
+            kind=kind,
+            started_at=started_at,
+            finished_at=datetime.now(UTC),
+            knowledge_bases=len(report.compared[organization_id]),
+            found=dict(counts.found),
+            repaired=dict(counts.repaired),
+            stopped=dict(counts.stopped),
+        )
+        for organization_id, counts in report.of_organizations.items()
+        if kind is PassKind.FULL or counts.found
+    ]
+
+
 def _publish(kind: PassKind, report: PassReport) -> None:
     for drift in DRIFT_OF_KBS:
-        RECONCILER_DRIFT.labels(drift.name).set(report.found[drift.name])
-    for outcome, counts in (("repaired", report.repaired), ("stopped", report.stopped)):
+        RECONCILER_DRIFT.labels(drift.name).set(report.total.found[drift.name])
+    for outcome, counts in (("repaired", report.total.repaired), ("stopped", report.total.stopped)):
         for name, number in counts.items():
             RECONCILER_REPAIRS.labels(name, outcome).inc(number)
     log.info(
         "pass.finished",
         kind=kind,
-        found=dict(report.found),
-        repaired=dict(report.repaired),
-        stopped=dict(report.stopped),
+        found=dict(report.total.found),
+        repaired=dict(report.total.repaired),
+        stopped=dict(report.total.stopped),
         unfinished=len(report.unfinished),
         skipped=report.skipped,
     )

@@ -1,7 +1,8 @@
 """Reconciles one KB: finds its drift slice by slice, and repairs it within limits."""
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -17,12 +18,35 @@ from kb_shared.mongo import document_index, index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.reconcile_plans import PlannedRepair
 
 MAX_REMOVED_SHARE: Final = 0.1
 MAX_REMOVED: Final = 20
 """Number of documents that a pass may remove from a KB whatever its size."""
+_ROOM_POLL_S: Final = 0.5
 
 log = structlog.get_logger()
+
+OnFound = Callable[[Collection[PlannedRepair]], Awaitable[None]]
+
+
+async def ignore(_: Collection[PlannedRepair]) -> None:
+    """Do nothing with what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRules:
+    """Rules for repairs. The default is that of passes."""
+
+    dry_run: bool = False
+    """True: nothing is repaired."""
+    approved: frozenset[PlannedRepair] | None = None
+    """Only these are repaired, and they may remove as much as they do; None: all, within the limit of removals."""
+    waits_for_room: bool = False
+    """True: wait while the KB has enough open jobs; False: leave the others for the next pass."""
+
+    def admits(self, repair: PlannedRepair) -> bool:
+        return not self.dry_run and (self.approved is None or repair in self.approved)
 
 
 @dataclass(slots=True)
@@ -35,93 +59,122 @@ class KnowledgeBaseReport:
     """Number of documents that were repaired, or queued for the indexer, by kind."""
     stopped: Counter[str] = field(default_factory=Counter)
     """Number of documents that the brake kept from being removed, by kind."""
+    stopped_repairs: list[PlannedRepair] = field(default_factory=list)
     complete: bool = True
     """False if documents are left for the next pass, because the KB has enough open jobs."""
 
 
-async def reconcile_kb(
-    tools: RepairTools,
-    kb: KnowledgeBase,
-    slices: AsyncIterator[Slice],
-    *,
-    unchanged_since: datetime,
-    thorough: bool,
-) -> KnowledgeBaseReport:
-    """Find and repair the drift of the documents in `slices`.
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseReconciler:
+    """Reconciliation of one KB."""
 
-    Removals come last: only then it is known how many they are.
+    tools: RepairTools
+    kb: KnowledgeBase
+    unchanged_since: datetime
+    """Time after which changed documents are left alone."""
+    with_chunks: bool
+    """True: also compare the chunks of each document with its row."""
+    whole: bool
+    """True: also look for drift of the KB as a whole."""
+    rules: RepairRules = RepairRules()
+    on_found: OnFound = ignore
+    report: KnowledgeBaseReport = field(default_factory=KnowledgeBaseReport)
 
-    Args:
-        unchanged_since: documents that changed later are left alone.
-        thorough: also compare the chunks of each document with its row, and what concerns the KB as a whole.
-    """
-    report = KnowledgeBaseReport()
-    removals: dict[str, list[str]] = {}
-    async for part in slices:
-        found = await find_membership_drift(tools.database, kb, part)
-        drift = await confirm(tools.database, kb, found, unchanged_since=unchanged_since)
-        if thorough:
-            drift = await find_chunk_drift(tools.database, kb, part) | drift
-        report.found.update(drift.values())
-        for kind, document_ids in _by_kind(drift):
-            if kind.removes:
-                removals.setdefault(kind.name, []).extend(document_ids)
-            else:
-                await _repair(tools, kb, report, kind=kind, document_ids=document_ids)
-    await _remove(tools, kb, report, removals=removals)
-    if thorough:
-        await _reconcile_whole(tools.database, kb, report)
-    return report
+    @property
+    def database(self) -> Database:
+        return self.tools.database
 
+    async def run(self, slices: AsyncIterator[Slice]) -> KnowledgeBaseReport:
+        """Find and repair the drift of the documents in `slices`.
 
-def _by_kind(drift: Mapping[str, str]) -> list[tuple[DocumentDrift, list[str]]]:
-    grouped = [(kind, sorted(i for i, name in drift.items() if name == kind.name)) for kind in DOCUMENT_DRIFT]
-    return [(kind, document_ids) for kind, document_ids in grouped if document_ids]
+        Removals come last: only then it is known how many they are.
+        """
+        removals: dict[str, list[str]] = {}
+        async for part in slices:
+            drift = await self._find(part)
+            self.report.found.update(drift.values())
+            await self.on_found(
+                [PlannedRepair(self.kb.kb_id, kind, document_id) for document_id, kind in drift.items()]
+            )
+            for kind, document_ids in self._admitted(drift):
+                if kind.removes:
+                    removals.setdefault(kind.name, []).extend(document_ids)
+                else:
+                    await self._repair(kind, document_ids)
+        await self._remove(removals)
+        if self.whole:
+            await self._reconcile_whole()
+        return self.report
 
+    async def _find(self, part: Slice) -> Mapping[str, str]:
+        found = await find_membership_drift(self.database, self.kb, part)
+        drift = await confirm(self.database, self.kb, found, unchanged_since=self.unchanged_since)
+        if self.with_chunks:
+            drift = await find_chunk_drift(self.database, self.kb, part) | drift
+        return drift
 
-async def _repair(
-    tools: RepairTools,
-    kb: KnowledgeBase,
-    report: KnowledgeBaseReport,
-    *,
-    kind: DocumentDrift,
-    document_ids: Sequence[str],
-) -> None:
-    room = BACKLOG_LIMIT - await index_jobs.count_open(tools.database, kb.key, limit=BACKLOG_LIMIT)
-    if room < len(document_ids):
-        report.complete = False
-    admitted = document_ids[: max(room, 0)]
-    if admitted:
-        repaired = await kind.repair(tools, kb, admitted)
-        report.repaired[kind.name] += repaired
-        log.info("drift.repaired", kind=kind.name, kb_id=kb.kb_id, document_ids=list(admitted[:10]), documents=repaired)
+    def _admitted(self, drift: Mapping[str, str]) -> list[tuple[DocumentDrift, list[str]]]:
+        admitted = [
+            (document_id, name)
+            for document_id, name in sorted(drift.items())
+            if self.rules.admits(PlannedRepair(self.kb.kb_id, name, document_id))
+        ]
+        grouped = [(kind, [i for i, name in admitted if name == kind.name]) for kind in DOCUMENT_DRIFT]
+        return [(kind, document_ids) for kind, document_ids in grouped if document_ids]
 
+    async def _repair(self, kind: DocumentDrift, document_ids: Sequence[str]) -> None:
+        while document_ids:
+            room = await self._room()
+            now, document_ids = document_ids[:room], document_ids[room:]
+            if now:
+                repaired = await kind.repair(self.tools, self.kb, now)
+                self.report.repaired[kind.name] += repaired
+                log.info(
+                    "drift.repaired",
+                    kind=kind.name,
+                    kb_id=self.kb.kb_id,
+                    document_ids=list(now[:10]),
+                    documents=repaired,
+                )
+            if document_ids and not self.rules.waits_for_room:
+                self.report.complete = False
+                return
+            if document_ids:
+                await asyncio.sleep(_ROOM_POLL_S)
 
-async def _remove(
-    tools: RepairTools, kb: KnowledgeBase, report: KnowledgeBaseReport, *, removals: Mapping[str, Sequence[str]]
-) -> None:
-    total = len(set().union(*removals.values()))
-    if await _is_too_many(tools, kb, total):
-        report.stopped.update({name: len(document_ids) for name, document_ids in removals.items()})
-        log.error("removals.stopped", kb_id=kb.kb_id, documents=total)
-        return
-    for kind in DOCUMENT_DRIFT:
-        if document_ids := removals.get(kind.name):
-            await _repair(tools, kb, report, kind=kind, document_ids=document_ids)
+    async def _room(self) -> int:
+        """Count the jobs that the KB may get now."""
+        open_jobs = await index_jobs.count_open(self.database, self.kb.key, limit=BACKLOG_LIMIT)
+        return max(0, BACKLOG_LIMIT - open_jobs)
 
+    async def _remove(self, removals: Mapping[str, Sequence[str]]) -> None:
+        total = len(set().union(*removals.values()))
+        if self.rules.approved is None and await self._are_too_many(total):
+            self.report.stopped.update({name: len(document_ids) for name, document_ids in removals.items()})
+            self.report.stopped_repairs.extend(
+                PlannedRepair(self.kb.kb_id, name, document_id)
+                for name, document_ids in removals.items()
+                for document_id in document_ids
+            )
+            return
+        for kind in DOCUMENT_DRIFT:
+            await self._repair(kind, removals.get(kind.name, ()))
 
-async def _reconcile_whole(database: Database, kb: KnowledgeBase, report: KnowledgeBaseReport) -> None:
-    for kind in KNOWLEDGE_BASE_DRIFT:
-        if await kind.detect(database, kb):
-            report.found[kind.name] += 1
-            repaired = await kind.repair(database, kb)
-            report.repaired[kind.name] += repaired
-            report.complete &= repaired
-            log.info("drift.repaired", kind=kind.name, kb_id=kb.kb_id, repaired=repaired)
+    async def _are_too_many(self, removals: int) -> bool:
+        """Return whether so many removals look like lost data, or a fault of the reconciler, and not like drift."""
+        if removals <= MAX_REMOVED:
+            return False
+        return removals > MAX_REMOVED_SHARE * await document_index.count(self.database, self.kb.key)
 
-
-async def _is_too_many(tools: RepairTools, kb: KnowledgeBase, removed: int) -> bool:
-    """Return whether the removals look like a fault of the reconciler, or of what it compares, and not like drift."""
-    if removed <= MAX_REMOVED:
-        return False
-    return removed > MAX_REMOVED_SHARE * await document_index.count(tools.database, kb.key)
+    async def _reconcile_whole(self) -> None:
+        for kind in KNOWLEDGE_BASE_DRIFT:
+            if not await kind.detect(self.database, self.kb):
+                continue
+            self.report.found[kind.name] += 1
+            repair = PlannedRepair(self.kb.kb_id, kind.name)
+            await self.on_found([repair])
+            if self.rules.admits(repair):
+                repaired = await kind.repair(self.database, self.kb)
+                self.report.repaired[kind.name] += repaired
+                self.report.complete &= repaired
+                log.info("drift.repaired", kind=kind.name, kb_id=self.kb.kb_id, repaired=repaired)

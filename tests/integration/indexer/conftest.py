@@ -10,10 +10,12 @@ from pymongo import AsyncMongoClient
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess, SearchNodeProcess
-from kb_shared.mongo import backfills, index_jobs
+from kb_shared.mongo import backfills, index_jobs, knowledge_bases
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.conftest import RunningMongo
 from tests.indexes import create_all_indexes
+from tests.integration.indexer.planted_drift import TEXTS
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
 
 
@@ -134,3 +136,12 @@ def own_tenant(own_database: Database) -> Tenant:
 async def own_indexer(own_database: Database, model_server: ModelServerProcess) -> AsyncIterator[Replica]:
     async with replica(own_database, model_server.api_base) as made:
         yield made
+
+
+@pytest.fixture
+async def filled(own_tenant: Tenant, own_indexer: Replica) -> KnowledgeBase:
+    """A KB with the documents of TEXTS."""
+    kb = await own_tenant.create_kb("a")
+    await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    await own_indexer.work()
+    return await knowledge_bases.get(own_tenant.database, kb.key)

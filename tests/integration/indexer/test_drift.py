@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kb_contracts.cloudevents import Payload
 from kb_reconciler import passes, slices
 from kb_reconciler import state as reconciler_state
 from kb_reconciler.drift import comparisons
@@ -30,100 +29,8 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph, text_of
-
-TEXTS = {f"d{n}": text_of(3 * n, 3 * n + 1, 3 * n + 2) for n in range(1, 6)}
-
-Plant = Callable[[Tenant, Replica, KnowledgeBase], Awaitable[dict[str, str]]]
-"""Function that plants drift of one kind in `d1`, or beside it, and returns what the KB must hold after the repair."""
-
-
-async def lose(indexer: Replica, event: Payload) -> None:
-    """Store an event as the projection does, and crash before it reaches any KB."""
-
-    async def crash() -> None:
-        raise InterruptedError
-
-    async with failpoints.during("fan_out.after_projection", crash):
-        with pytest.raises(InterruptedError):
-            await indexer.publish(event)
-
-
-async def plant_missing(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
-    await lose(indexer, tenant.ocr("new", paragraph(99)))
-    return TEXTS | {"new": paragraph(99)}
-
-
-async def plant_stale(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
-    await lose(indexer, tenant.deleted("d1", revision=9))
-    return {document_id: text for document_id, text in TEXTS.items() if document_id != "d1"}
-
-
-async def plant_wrong_config(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
-    await set_row(tenant, kb, config_hash="of another chunker")
-    return TEXTS
-
-
-async def plant_stale_text(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
-    await lose(indexer, tenant.ocr("d1", paragraph(99), revision=9))
-    return TEXTS | {"d1": paragraph(99)}
-
-
-async def plant_stale_snapshot(tenant: Tenant, indexer: Replica, _: KnowledgeBase) -> dict[str, str]:
-    await lose(indexer, tenant.described("d1", {"n": 1}, revision=9))
-    return TEXTS
-
-
-async def plant_incomplete(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
-    await tenant.database[kb.vector_collection].delete_one({"document_id": "d1", "chunk_index": 1})
-    return TEXTS
-
-
-async def plant_orphan_vectors(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
-    await copy_chunks(tenant, kb, to="ghost")
-    return TEXTS
-
-
-async def plant_wrong_totals(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
-    slots = tenant.database[kb_slots.NAME]
-    await slots.update_one({"_id": f"{kb.kb_id}/3"}, {"$inc": {"documents": 2, "chunks": -7}})
-    # This one was never written by a swap.
-    await slots.update_one({"kb_id": kb.kb_id, "writes": None}, {"$inc": {"documents": 1}})
-    return TEXTS
-
-
-PLANTS: dict[str, Plant] = {
-    "missing": plant_missing,
-    "stale": plant_stale,
-    "wrong_config": plant_wrong_config,
-    "stale_text": plant_stale_text,
-    "stale_snapshot": plant_stale_snapshot,
-    "incomplete": plant_incomplete,
-    "orphan_vectors": plant_orphan_vectors,
-    "wrong_totals": plant_wrong_totals,
-}
-
-
-async def set_row(tenant: Tenant, kb: KnowledgeBase, document_id: str = "d1", **fields: Any) -> None:
-    row_id = document_index.row_id(kb_id=kb.kb_id, document_id=document_id)
-    await tenant.database[document_index.NAME].update_one({"_id": row_id}, {"$set": fields})
-
-
-async def copy_chunks(tenant: Tenant, kb: KnowledgeBase, *, to: str, of: str = "d1") -> None:
-    """Give a document that is not in the KB the chunks of one that is."""
-    collection = tenant.database[kb.vector_collection]
-    rows = await collection.find({"document_id": of}).to_list()
-    renamed = [row | {"document_id": to, "_id": row["_id"].replace(of, to)} for row in rows]
-    await collection.insert_many(renamed)
-
-
-@pytest.fixture
-async def filled(own_tenant: Tenant, own_indexer: Replica) -> KnowledgeBase:
-    """A KB with the documents of TEXTS."""
-    kb = await own_tenant.create_kb("a")
-    await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
-    await own_indexer.work()
-    return await knowledge_bases.get(own_tenant.database, kb.key)
+from tests.integration.indexer.planted_drift import PLANTS, TEXTS, copy_chunks, lose, set_row
+from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph
 
 
 def test_every_kind_of_drift_is_planted() -> None:
@@ -134,7 +41,7 @@ def test_every_kind_of_drift_is_planted() -> None:
 async def test_drift_is_found_repaired_and_not_found_again(
     own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, kind: str
 ) -> None:
-    assert (await own_indexer.reconcile()).found == Counter()
+    assert (await own_indexer.reconcile()).total.found == Counter()
     spus = await own_tenant.spus()
     wanted = await PLANTS[kind](own_tenant, own_indexer, filled)
 
@@ -142,8 +49,8 @@ async def test_drift_is_found_repaired_and_not_found_again(
     await own_indexer.work()
     second = await own_indexer.reconcile()
 
-    assert first.found == first.repaired == Counter({kind: 1})
-    assert (second.found, second.unfinished) == (Counter(), set())
+    assert first.total.found == first.total.repaired == Counter({kind: 1})
+    assert (second.total.found, second.unfinished) == (Counter(), set())
     await own_tenant.assert_holds(filled, wanted)
     await own_tenant.assert_settled()
     # Only a text that was never embedded costs anything.
@@ -163,7 +70,7 @@ async def test_a_chunk_that_changed_makes_its_document_incomplete(
     chunk = {"document_id": "d1", "chunk_index": 1}
     await own_tenant.database[filled.vector_collection].update_one(chunk, {"$set": harm})
 
-    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
     await own_indexer.work()
     await own_tenant.assert_holds(filled, TEXTS)
 
@@ -177,19 +84,19 @@ async def test_an_exchanged_chunk_is_found_although_the_number_of_chunks_is_righ
     await collection.delete_one({"_id": row["_id"]})
     await collection.insert_one(row | {"_id": "d1:ffffffffffffffffffffffff:0"})
 
-    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
     await own_indexer.work()
-    assert (await own_indexer.reconcile()).found == Counter()
+    assert (await own_indexer.reconcile()).total.found == Counter()
 
 
 async def test_a_row_from_before_the_digest_is_compared_by_the_number_of_chunks(
     own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
 ) -> None:
     await own_tenant.database[document_index.NAME].update_many({}, {"$unset": {"chunks_digest": ""}})
-    assert (await own_indexer.reconcile()).found == Counter()
+    assert (await own_indexer.reconcile()).total.found == Counter()
 
     await own_tenant.database[filled.vector_collection].delete_one({"document_id": "d2", "chunk_index": 0})
-    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
 
 
 async def test_documents_from_before_the_digest_are_compared_once_and_then_have_one(
@@ -200,7 +107,7 @@ async def test_documents_from_before_the_digest_are_compared_once_and_then_have_
     part = Slice({})
     assert len(await find_membership_drift(own_tenant.database, filled, part)) == len(TEXTS)
 
-    assert (await own_indexer.reconcile()).found == Counter()
+    assert (await own_indexer.reconcile()).total.found == Counter()
 
     assert await find_membership_drift(own_tenant.database, filled, part) == {}
 
@@ -212,7 +119,7 @@ async def test_a_document_that_an_older_replica_changed_is_compared_although_its
     await own_tenant.database[documents.NAME].update_one(
         {"document_id": "d1"}, {"$set": {"document_name": "renamed.pdf"}, "$inc": {"projection_version": 1}}
     )
-    assert (await own_indexer.reconcile()).found == Counter(stale_snapshot=1)
+    assert (await own_indexer.reconcile()).total.found == Counter(stale_snapshot=1)
 
 
 _rng = random.Random(4)  # not for security
@@ -348,8 +255,8 @@ async def test_a_document_with_a_job_has_no_drift(
     own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
 ) -> None:
     await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
-    assert (await own_indexer.reconcile()).found == Counter(missing=1)
-    assert (await own_indexer.reconcile()).found == Counter()
+    assert (await own_indexer.reconcile()).total.found == Counter(missing=1)
+    assert (await own_indexer.reconcile()).total.found == Counter()
 
 
 async def test_a_document_that_changed_within_the_grace_period_is_left_alone(
@@ -358,12 +265,12 @@ async def test_a_document_that_changed_within_the_grace_period_is_left_alone(
     await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
     await lose(own_indexer, own_tenant.deleted("d1", revision=9))
     patient = passes.Passes(own_indexer.passes.tools, grace=timedelta(minutes=1))
-    assert (await patient.full(leading)).found == Counter()
+    assert (await patient.full(leading)).total.found == Counter()
 
     await own_tenant.database[documents.NAME].update_many(
         {}, {"$set": {"changed_at": datetime(2026, 1, 1, tzinfo=UTC)}}
     )
-    assert (await patient.full(leading)).found == Counter(missing=1, stale=1)
+    assert (await patient.full(leading)).total.found == Counter(missing=1, stale=1)
 
 
 async def leading() -> None:
@@ -377,7 +284,7 @@ async def test_a_knowledge_base_that_is_being_scanned_is_left_alone_and_compared
 
     report = await own_indexer.reconcile()
 
-    assert (report.found, report.unfinished) == (Counter(), {filled.kb_id})
+    assert (report.total.found, report.unfinished) == (Counter(), {filled.kb_id})
     await own_indexer.scan()
     await own_indexer.work()
     await own_tenant.assert_holds(filled, {})
@@ -405,8 +312,8 @@ async def test_more_than_20_removals_and_a_tenth_of_a_knowledge_base_are_not_mad
     report = await own_indexer.reconcile()
     await own_indexer.work()
 
-    assert report.found == Counter(stale=gone)
-    assert (report.stopped, report.repaired) == (
+    assert report.total.found == Counter(stale=gone)
+    assert (report.total.stopped, report.total.repaired) == (
         (Counter(stale=gone), Counter()) if stops else (Counter(), Counter(stale=gone))
     )
     left = [row.document_id async for row in document_index.iterate_kb(own_tenant.database, kb.key)]
@@ -424,8 +331,8 @@ async def test_the_brake_counts_documents_and_orphans_together_and_lets_other_re
 
     report = await own_indexer.reconcile()
 
-    assert report.stopped == Counter(stale=11, orphan_vectors=10)
-    assert report.repaired == Counter(incomplete=1)
+    assert report.total.stopped == Counter(stale=11, orphan_vectors=10)
+    assert report.total.repaired == Counter(incomplete=1)
     assert await own_tenant.database[kb.vector_collection].count_documents({"document_id": "ghost0"}) == 1
 
 
@@ -460,7 +367,7 @@ async def test_the_removal_of_orphans_and_a_swap_of_the_document_do_not_pass_eac
     for task in _background:
         await task
     _background.clear()
-    assert (await own_indexer.reconcile()).found == Counter(incomplete=1)
+    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
     await own_indexer.work()
     await own_tenant.assert_holds(filled, TEXTS | {"ghost": paragraph(50)})
 
@@ -514,9 +421,9 @@ async def test_an_incremental_pass_finds_drift_of_documents_that_changed_in_ever
     # No KB that has the document indexed shares a tag with it any more.
     await lose(own_indexer, own_tenant.tagged("d1", "b", revision=9))
 
-    assert (await incremental(own_indexer)).found == Counter(stale=1, missing=1)
+    assert (await incremental(own_indexer)).total.found == Counter(stale=1, missing=1)
     await own_indexer.work()
-    assert (await incremental(own_indexer)).found == Counter()
+    assert (await incremental(own_indexer)).total.found == Counter()
     await own_tenant.assert_holds(other, {"d1": TEXTS["d1"]})
     assert filled.kb_id != other.kb_id
 
@@ -528,7 +435,7 @@ async def test_an_incremental_pass_looks_at_no_document_that_did_not_change(
         {}, {"$set": {"changed_at": datetime(2026, 1, 1, tzinfo=UTC)}}
     )
     await set_row(own_tenant, filled, config_hash="another")
-    assert (await incremental(own_indexer)).found == Counter()
+    assert (await incremental(own_indexer)).total.found == Counter()
 
 
 async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
@@ -538,13 +445,13 @@ async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
     await own_tenant.database[document_index.NAME].update_many({}, {"$set": {"config_hash": "another"}})
 
     first = await own_indexer.reconcile()
-    assert (first.repaired, first.unfinished) == (Counter(wrong_config=BACKLOG_LIMIT), {kb.kb_id})
+    assert (first.total.repaired, first.unfinished) == (Counter(wrong_config=BACKLOG_LIMIT), {kb.kb_id})
     state = await reconciler_state.begin(own_tenant.database)
     await reconciler_state.save(own_tenant.database, state, unfinished=sorted(first.unfinished))
     await own_indexer.work()
 
     second = await incremental(own_indexer)
-    assert (second.repaired, second.unfinished) == (Counter(wrong_config=20), set())
+    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=20), set())
 
 
 # Leftovers of KBs that do not exist.
@@ -560,7 +467,7 @@ async def test_leftovers_of_a_knowledge_base_are_deleted_after_the_grace_period_
 ) -> None:
     kept = await own_tenant.create_kb("a")
     await lose(own_indexer, own_tenant.ocr("d1", paragraph(9), revision=9))
-    assert (await own_indexer.reconcile()).repaired == Counter(stale_text=1, missing=len(TEXTS))
+    assert (await own_indexer.reconcile()).total.repaired == Counter(stale_text=1, missing=len(TEXTS))
     await plant_zombie(own_tenant, filled)
     database, now = own_tenant.database, datetime.now(UTC)
 

@@ -1,0 +1,59 @@
+"""Descriptions of the kinds of drift, for people. The reconciler detects and repairs them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_COMMAND: Final = "command to the indexer"
+
+
+@dataclass(frozen=True, slots=True)
+class DriftDescription:
+    """Problem and its repair."""
+
+    problem: str
+    repair: str
+
+
+DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
+    "missing": DriftDescription(
+        "a document has a tag of the KB, but no row in `document_index` and no job",
+        _COMMAND,
+    ),
+    "stale": DriftDescription(
+        "a document is indexed, but was deleted or has no tag of the KB any more",
+        "command to the indexer, which removes it",
+    ),
+    "wrong_config": DriftDescription(
+        "a document was indexed with another chunker or embedding model than the KB has",
+        _COMMAND,
+    ),
+    "stale_text": DriftDescription(
+        "another text of the document is indexed, or the same text under another revision",
+        _COMMAND,
+    ),
+    "stale_snapshot": DriftDescription(
+        "the chunks of a document carry another name, other tags or other metadata than the document has",
+        _COMMAND,
+    ),
+    "orphan_vectors": DriftDescription(
+        "chunks of a document that has no row in `document_index`",
+        "deleted in a transaction that a swap of the document conflicts with",
+    ),
+    "incomplete": DriftDescription(
+        "live chunks of a document are missing, superfluous or in another order than they were indexed",
+        "command to the indexer, with `force`",
+    ),
+    "wrong_totals": DriftDescription(
+        "the numbers of documents and chunks in the KB slots differ from the rows in `document_index`",
+        "set, on the condition that no swap has written the slot meanwhile",
+    ),
+    "zombie_collection": DriftDescription(
+        "a collection of chunks whose KB does not exist",
+        "dropped, 12 hours after a full pass has found it first",
+    ),
+    "zombie_rows": DriftDescription(
+        "rows of `document_index`, `index_jobs`, `backfills` or `kb_slots` whose KB does not exist",
+        "deleted, 12 hours after a full pass has found them first",
+    ),
+}
