@@ -10,7 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-NAMES = (
+OF_INDEXER = (
     "fan_out.before_projection",
     "fan_out.after_text",
     "fan_out.after_projection",
@@ -39,8 +39,9 @@ NAMES = (
     "backfill.after_jobs",
     "backfill.after_publish",
     "sweeper.after_lease",
-    "plan.before_finish",
 )
+OF_RECONCILER = ("plan.before_finish",)
+NAMES = (*OF_INDEXER, *OF_RECONCILER)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

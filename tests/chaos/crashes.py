@@ -18,7 +18,7 @@ from kb_local.broker import Broker
 from kb_local.server import Server
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from kb_shared.failpoints import NAMES
+from kb_shared.failpoints import OF_INDEXER
 from tests.chaos.expiry import expire_leases
 from tests.chaos.oracle import Oracle, OracleFinding
 from tests.chaos.quiescence import SLOW_S, until_quiescent
@@ -100,9 +100,9 @@ def distribute_failpoints(lanes: int, *, in_parts: bool = False) -> list[list[Ki
     chains = [["backfill.after_jobs", "backfill.after_publish"], ["sync.after_claim", "sweeper.after_lease"]]
     chains += [["outbox.after_send"]]
     chains += [[] for _ in range(lanes - len(chains))]
-    for name in [name for name in NAMES if not any(name in chain for chain in chains)]:
+    for name in [name for name in OF_INDEXER if not any(name in chain for chain in chains)]:
         min(chains, key=len).append(name)
-    numbers = iter(range(len(NAMES)))
+    numbers = iter(range(len(OF_INDEXER)))
     kills = [[Kill(next(numbers), name) for name in chain] for chain in chains]
     return [[replace(kill, part=kill.number) for kill in chain] for chain in kills] if in_parts else kills
 
@@ -110,7 +110,7 @@ def distribute_failpoints(lanes: int, *, in_parts: bool = False) -> list[list[Ki
 def draw_failpoints(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
     """Failpoints that documents lead to, at one of the first three times that a process gets there."""
     dice = random.Random(seed)
-    often = [name for name in NAMES if name.startswith(("fan_out.", "sync.", "swap.", "removal."))]
+    often = [name for name in OF_INDEXER if name.startswith(("fan_out.", "sync.", "swap.", "removal."))]
     kills = [Kill(n, dice.choice(often), dice.randint(1, 3)) for n in range(rounds)]
     return [kills[n::lanes] for n in range(lanes)]
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from kb_contracts.documents import DocumentEvent
-from kb_shared.failpoints import NAMES
+from kb_shared.failpoints import OF_INDEXER
 from tests.chaos.workload import Upstream, paragraph
 
 TAGS = ("a", "b", "c")
@@ -24,8 +24,10 @@ READ = "read"
 _DOCUMENTS_A_SECOND = 1.2
 _LATE = 0.2
 _TWICE = 0.15
-_FAILPOINTS = tuple(name for name in NAMES if name.startswith(("fan_out.", "consumer.", "sync.", "embed.", "swap.")))
-_RARER_FAILPOINTS = tuple(name for name in NAMES if name not in _FAILPOINTS)
+_FAILPOINTS = tuple(
+    name for name in OF_INDEXER if name.startswith(("fan_out.", "consumer.", "sync.", "embed.", "swap."))
+)
+_RARER_FAILPOINTS = tuple(name for name in OF_INDEXER if name not in _FAILPOINTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_shared.failpoints import NAMES
+from kb_shared.failpoints import OF_INDEXER
 from tests.chaos.crashes import CrashOutcome, Kill, Servers, distribute_failpoints, draw_failpoints, run_lane
 
 pytestmark = pytest.mark.timeout(600)
@@ -45,7 +45,7 @@ async def _run(
     return [outcome for outcomes, _ in results for outcome in outcomes], [each for _, more in results for each in more]
 
 
-@pytest.mark.parametrize("failpoint", NAMES)
+@pytest.mark.parametrize("failpoint", OF_INDEXER)
 def test_documents_are_indexed_correctly_after_a_kill_at(failpoint: str, crashes: Crashes) -> None:
     outcome = crashes.by_failpoint[failpoint]
     assert outcome.exit_status == -signal.SIGKILL, "it never got there"
@@ -62,7 +62,7 @@ def test_kills_leave_no_stray_chunk_no_double_charge_and_no_lost_message(crashes
 async def test_fifty_kills_one_after_the_other_leave_everything_right(
     seed: int, servers: Servers, tmp_path: Path
 ) -> None:
-    chains = [*distribute_failpoints(LANES), *draw_failpoints(seed, rounds=50 - len(NAMES), lanes=2)]
+    chains = [*distribute_failpoints(LANES), *draw_failpoints(seed, rounds=50 - len(OF_INDEXER), lanes=2)]
     outcomes, problems = await _run(servers, tmp_path, chains, expire_leases_early=False)
     assert [outcome for outcome in outcomes if outcome.exit_status != -signal.SIGKILL or outcome.problems] == []
     assert problems == []

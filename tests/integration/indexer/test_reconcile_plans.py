@@ -252,7 +252,7 @@ async def test_a_plan_that_fails_says_so_and_is_not_tried_again(
     own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> None:
-        raise ValueError("with a text that nobody may read")
+        raise ValueError("with the text of a document")
 
     monkeypatch.setattr("kb_reconciler.reconcile.find_membership_drift", fail)
     plan = await ask(filled, own_tenant.database)
