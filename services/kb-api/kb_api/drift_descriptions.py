@@ -48,6 +48,30 @@ DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
         "the numbers of documents and chunks in the KB slots differ from the rows in `document_index`",
         "set, on the condition that no swap has written the slot meanwhile",
     ),
+    "search_index": DriftDescription(
+        "a search index of an active KB is missing, has another definition than the KB needs, or has failed",
+        "created or updated while searches go on; one that failed is dropped first",
+    ),
+    "failed_kb": DriftDescription(
+        "a KB is in `error`",
+        "its life cycle continues with new search indexes, with pauses from 5 minutes to a day",
+    ),
+    "stuck_job": DriftDescription(
+        "a job is due for 10 minutes and no indexer takes it, or its lease ends in more than a day",
+        "made due without a lease",
+    ),
+    "stuck_backfill": DriftDescription(
+        "no indexer continues a backfill for 10 minutes, or its lease ends in more than a day",
+        "released for another indexer",
+    ),
+    "spent_differs": DriftDescription(
+        "the spending of this month in `budgets` differs from the ledger",
+        "set from the ledger, unless something is reserved",
+    ),
+    "unreferenced_text": DriftDescription(
+        "no document refers to a text that was stored more than a day ago",
+        "deleted",
+    ),
     "zombie_collection": DriftDescription(
         "a collection of chunks whose KB does not exist",
         "dropped, 12 hours after a full pass has found it first",

@@ -14,13 +14,13 @@ from pymongo.errors import PyMongoError
 
 from kb_reconciler.count_states import keep_counting_states
 from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.drift.search_index import repair_search_indexes
+from kb_reconciler.drift.unreferenced_text import sweep_texts
 from kb_reconciler.indexes import COLLECTIONS
-from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.passes import Passes
 from kb_reconciler.plans import PlanRunner
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.state import LeadershipLost
-from kb_reconciler.sweep_texts import sweep_texts
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.kafka.bootstrap import create_kafka_watch
@@ -87,7 +87,7 @@ class Reconciler:
             await asyncio.sleep(interval_s)
 
     async def _one_pass(self) -> None:
-        await keep_indexes(self.database, owner=self.owner)
+        await repair_search_indexes(self.database)
         passes = Passes(self._tools, grace=self._grace)
         await passes.make_due_pass(
             full_interval=timedelta(seconds=self.settings.reconcile_full_interval_s), still_leader=self._renew_lease

@@ -16,6 +16,7 @@ from kb_shared.mongo import (
     knowledge_bases,
     reconcile_passes,
     reconcile_plans,
+    spu_ledger,
 )
 from kb_shared.mongo.schema import CollectionIndexes
 
@@ -31,4 +32,5 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (reconcile_passes.NAME, reconcile_passes.INDEXES),
     (reconcile_plans.NAME, reconcile_plans.INDEXES),
     (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
+    (spu_ledger.NAME, spu_ledger.INDEXES),
 )

@@ -17,6 +17,7 @@ from pymongo.errors import PyMongoError
 
 from kb_reconciler import state as reconciler_state
 from kb_reconciler.changes import find_changes
+from kb_reconciler.deployment import repair_deployment
 from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT
 from kb_reconciler.leftovers import LeftoverReport, delete_leftovers
@@ -111,11 +112,13 @@ class Passes:
         """
         state = await reconciler_state.begin(self.database)
         now = datetime.now(UTC)
+        is_full = state.full_pass_due_at is not None and now >= state.full_pass_due_at
+        await repair_deployment(self.database, thorough=is_full)
         if state.full_pass_due_at is None:
             # At a random time: not all deployments at the same minute, and not at each restart.
             due_at = now + full_interval * random.random()  # noqa: S311  # not for security
             await reconciler_state.save(self.database, state, full_pass_due_at=due_at)
-        elif now >= state.full_pass_due_at:
+        elif is_full:
             report = await self.full(still_leader)
             leftovers = await delete_leftovers(
                 self.database, first_found=state.leftovers, now=now, grace=self.leftover_grace

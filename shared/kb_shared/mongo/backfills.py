@@ -31,6 +31,12 @@ INDEXES = [
 ]
 
 
+STUCK_AFTER: Final = timedelta(minutes=10)
+"""Time after which a running backfill that no worker continues is stuck."""
+_LONGEST_LEASE_END: Final = {"$add": ["$$NOW", 24 * 3_600_000]}
+"""Time by which every lease ends; a later end is a fault."""
+
+
 class Kind(StrEnum):
     SCAN = "scan"
     REINDEX = "reindex"
@@ -216,6 +222,40 @@ async def find_last_end(database: Database, session: MongoSession, key: Knowledg
     )
     ends = [row["finished_at"] async for row in rows]
     return None if None in ends else max(ends, default=datetime.fromtimestamp(0, UTC))
+
+
+async def find_stuck(database: Database) -> list[str]:
+    """Return running backfills that no worker has continued for `STUCK_AFTER`, or with an impossibly long lease."""
+    abandoned = {"$subtract": ["$$NOW", int(STUCK_AFTER.total_seconds() * 1000)]}
+    rows = database[NAME].find(
+        {
+            "state": BackfillState.RUNNING,
+            "$or": [
+                {"lease_until": None, "$expr": {"$lt": ["$created_at", abandoned]}},
+                {"lease_until": {"$ne": None}, "$expr": {"$lt": ["$lease_until", abandoned]}},
+                {"$expr": {"$gt": ["$lease_until", _LONGEST_LEASE_END]}},
+            ],
+        },
+        {"_id": 1},
+    )
+    return [row["_id"] async for row in rows]
+
+
+async def release_stuck(database: Database, job_id: str) -> bool:
+    """Let another worker continue a backfill without a valid lease; False if one has taken it meanwhile."""
+    released = await database[NAME].update_one(
+        {
+            "_id": job_id,
+            "state": BackfillState.RUNNING,
+            "$or": [
+                {"lease_until": None},
+                {"$expr": {"$lt": ["$lease_until", "$$NOW"]}},
+                {"$expr": {"$gt": ["$lease_until", _LONGEST_LEASE_END]}},
+            ],
+        },
+        {"$set": {"lease_owner": None, "lease_until": None}},
+    )
+    return released.matched_count == 1
 
 
 async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:

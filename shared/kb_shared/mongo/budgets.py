@@ -232,6 +232,19 @@ async def recount(database: Database, organization_id: str, *, at_most_every: ti
     return written.matched_count == 1
 
 
+async def find_differing(database: Database) -> list[str]:
+    """Return the organizations whose `used` of this month differs from the ledger, and that have nothing reserved."""
+    rows = database[NAME].find({"$expr": {"$eq": ["$month", _MONTH]}, "reservations": [], **_HAS_A_LIMIT})
+    differing = []
+    async for row in rows:
+        organization_id = row["organization_id"]
+        stored = _ROWS.read(row)
+        spent = await spu_ledger.sum_this_month(database, organization_id)
+        if (stored.used, stored.used_nano_usd) != (spent.spus, spent.nano_usd):
+            differing.append(organization_id)
+    return differing
+
+
 async def find_to_warn(database: Database) -> list[str]:
     """Return the organizations that may have reached a soft limit without a warning this month.
 

@@ -118,6 +118,13 @@ async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
                 await collection.update_search_index(name, definition)
 
 
+async def drop_failed(collection: Collection, kb: KnowledgeBase) -> None:
+    """Drop the indexes that failed, so that `ensure` creates them again once they are gone."""
+    for name, index in (await _found(collection)).items():
+        if _state(index, kb) is IndexState.FAILED:
+            await collection.drop_search_index(name)
+
+
 async def read_state(collection: Collection, kb: KnowledgeBase) -> IndexState:
     found = await _found(collection)
     states = {_state(found[name], kb) if name in found else IndexState.MISSING for name in NAMES}

@@ -50,6 +50,10 @@ _COUNTS: Final = frozenset({"document_count", "chunk_count"})
 """Fields that are sums over the KB slots."""
 
 
+_FIRST_RETRY_MS: Final = 5 * 60_000
+_LAST_RETRY_MS: Final = 24 * 3_600_000
+
+
 class Status(StrEnum):
     CREATING = "creating"
     BUILDING = "building"
@@ -224,6 +228,26 @@ async def postpone_check(database: Database, kb: KnowledgeBase, *, after: timede
     await database[NAME].update_one(
         {"_id": kb.kb_id, "organization_id": kb.organization_id},
         [{"$set": {"look_again_at": {"$add": ["$$NOW", int(after.total_seconds() * 1000)]}}}],
+    )
+
+
+async def find_failed_to_retry(database: Database) -> list[KnowledgeBaseKey]:
+    """Return the KBs of all organizations that are in `error` and whose next retry is due."""
+    # A KB that was never retried has no time, which compares as less than any time.
+    query = {"status": Status.ERROR, "$expr": {"$lt": ["$retry_at", "$$NOW"]}}
+    rows = database[NAME].find(query, {"organization_id": 1})
+    return [KnowledgeBaseKey(row["organization_id"], row["_id"]) async for row in rows]
+
+
+async def note_retry(database: Database, key: KnowledgeBaseKey) -> None:
+    """Postpone the next retry of a KB in `error`: by 5 minutes, then by twice as long each time, up to a day."""
+    pause = {"$min": [{"$multiply": [_FIRST_RETRY_MS, {"$pow": [2, "$retries"]}]}, _LAST_RETRY_MS]}
+    await database[NAME].update_one(
+        _filter(key),
+        [
+            {"$set": {"retries": {"$ifNull": ["$retries", 0]}}},
+            {"$set": {"retry_at": {"$add": ["$$NOW", pause]}, "retries": {"$add": ["$retries", 1]}}},
+        ],
     )
 
 

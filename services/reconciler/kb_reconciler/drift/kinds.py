@@ -1,9 +1,9 @@
 """Form of a kind of drift: what finds it and what repairs it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo.database import Database, Row
@@ -60,6 +60,19 @@ class KnowledgeBaseDrift:
     detect: Callable[[Database, KnowledgeBase], Awaitable[bool]]
     repair: Callable[[Database, KnowledgeBase], Awaitable[bool]]
     """Function that repairs it; returns False if it has changed meanwhile, and the next pass tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentDrift:
+    """A way in which rows that belong to no document can differ from what they should be."""
+
+    name: str
+    find: Callable[[Database], Awaitable[Sequence[Hashable]]]
+    """Function that finds the rows; what identifies them depends on the kind."""
+    repair: Callable[[Database, Any], Awaitable[bool]]
+    """Function that repairs one row; returns False if it has changed meanwhile or can't be repaired now."""
+    in_every_pass: bool = True
+    """False: only full passes look for it, because that reads many rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,19 @@
 
 from typing import Final
 
+from kb_reconciler.drift.failed_kb import FAILED_KB
 from kb_reconciler.drift.incomplete import INCOMPLETE
-from kb_reconciler.drift.kinds import DocumentDrift, DriftKind, KnowledgeBaseDrift, LeftoverDrift
+from kb_reconciler.drift.kinds import DeploymentDrift, DocumentDrift, DriftKind, KnowledgeBaseDrift, LeftoverDrift
 from kb_reconciler.drift.missing import MISSING
 from kb_reconciler.drift.orphan_vectors import ORPHAN_VECTORS
+from kb_reconciler.drift.search_index import SEARCH_INDEX
+from kb_reconciler.drift.spent_differs import SPENT_DIFFERS
 from kb_reconciler.drift.stale import STALE
 from kb_reconciler.drift.stale_snapshot import STALE_SNAPSHOT
 from kb_reconciler.drift.stale_text import STALE_TEXT
+from kb_reconciler.drift.stuck_backfill import STUCK_BACKFILL
+from kb_reconciler.drift.stuck_job import STUCK_JOB
+from kb_reconciler.drift.unreferenced_text import UNREFERENCED_TEXT
 from kb_reconciler.drift.wrong_config import WRONG_CONFIG
 from kb_reconciler.drift.wrong_totals import WRONG_TOTALS
 from kb_reconciler.drift.zombie_collection import ZOMBIE_COLLECTION
@@ -25,10 +31,17 @@ DOCUMENT_DRIFT: Final[tuple[DocumentDrift, ...]] = (
 )
 """Kinds in the order in which their conditions are tried: one document has at most one kind of each comparison."""
 
-KNOWLEDGE_BASE_DRIFT: Final[tuple[KnowledgeBaseDrift, ...]] = (WRONG_TOTALS,)
+KNOWLEDGE_BASE_DRIFT: Final[tuple[KnowledgeBaseDrift, ...]] = (SEARCH_INDEX, WRONG_TOTALS)
+
+DEPLOYMENT_DRIFT: Final[tuple[DeploymentDrift, ...]] = (STUCK_JOB, STUCK_BACKFILL, FAILED_KB, SPENT_DIFFERS)
 
 LEFTOVER_DRIFT: Final[tuple[LeftoverDrift, ...]] = (ZOMBIE_COLLECTION, ZOMBIE_ROWS)
 
 DRIFT_OF_KBS: Final[tuple[DriftKind, ...]] = (*DOCUMENT_DRIFT, *KNOWLEDGE_BASE_DRIFT)
 """Kinds that a pass looks for in each KB."""
-NAMES: Final = tuple(kind.name for kind in (*DRIFT_OF_KBS, *LEFTOVER_DRIFT))
+NAMES: Final = (
+    *(kind.name for kind in DRIFT_OF_KBS),
+    *(kind.name for kind in DEPLOYMENT_DRIFT),
+    *(kind.name for kind in LEFTOVER_DRIFT),
+    UNREFERENCED_TEXT,
+)

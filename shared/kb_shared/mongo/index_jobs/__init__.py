@@ -13,7 +13,7 @@ Each request gives the job a new `token`. A worker deletes the job only with the
 that arrives meanwhile is not lost.
 """
 
-from kb_shared.mongo.index_jobs.due import make_all_due, make_due, take_due
+from kb_shared.mongo.index_jobs.due import find_stuck, make_all_due, make_due, release_stuck, take_due
 from kb_shared.mongo.index_jobs.job import (
     INDEXES,
     NAME,
@@ -91,6 +91,7 @@ __all__ = [
     "find_queued_kbs",
     "find_queued_organizations",
     "find_states",
+    "find_stuck",
     "finish",
     "give_back",
     "is_any_open",
@@ -101,6 +102,7 @@ __all__ = [
     "pause",
     "postpone",
     "queue_all",
+    "release_stuck",
     "request",
     "row_id",
     "take_due",

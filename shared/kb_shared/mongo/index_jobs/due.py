@@ -1,5 +1,7 @@
 """Jobs that are due, which the sweepers of all replicas share."""
 
+from datetime import timedelta
+from typing import Final
 from uuid import uuid4
 
 from pymongo import ASCENDING, ReturnDocument
@@ -12,7 +14,15 @@ from kb_shared.mongo.index_jobs.job import (
     IndexJob,
     IndexJobState,
     build_later_time,
+    row_id,
 )
+from kb_shared.mongo.keys import MembershipKey
+
+STUCK_AFTER: Final = timedelta(minutes=10)
+"""Time after which a job that is due and that no sweeper takes is stuck."""
+LONGEST_LEASE: Final = timedelta(days=1)
+"""Length that no lease has: a later end is a fault."""
+_NO_LEASE: Final = {"lease_owner": None, "lease_until": None}
 
 
 async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
@@ -62,6 +72,50 @@ async def make_due(database: Database, organization_id: str, *, error_type: str,
     }
     now = {"next_attempt_at": "$$NOW", "postponed_until": None}
     await database[NAME].update_many(postponed, [{"$set": now}])
+
+
+async def find_stuck(database: Database, *, limit: int) -> list[MembershipKey]:
+    """Return open jobs that no sweeper has taken for `STUCK_AFTER`, or whose lease ends later than any lease does."""
+    overdue = build_later_time("$next_attempt_at", STUCK_AFTER)
+    expired = build_later_time("$lease_until", STUCK_AFTER)
+    rows = (
+        database[NAME]
+        .find(
+            {
+                "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
+                "queued": {"$ne": True},
+                "$or": [
+                    {
+                        "$expr": {"$lt": [overdue, "$$NOW"]},
+                        "$or": [{"lease_until": None}, {"$expr": {"$lt": [expired, "$$NOW"]}}],
+                    },
+                    {"$expr": {"$gt": ["$lease_until", build_later_time("$$NOW", LONGEST_LEASE)]}},
+                ],
+            },
+            {"organization_id": 1, "kb_id": 1, "document_id": 1},
+        )
+        .limit(limit)
+    )
+    return [MembershipKey(row["organization_id"], row["kb_id"], row["document_id"]) async for row in rows]
+
+
+async def release_stuck(database: Database, key: MembershipKey) -> bool:
+    """Make a job due that no worker has a valid lease on; False if a worker has taken it meanwhile."""
+    later = build_later_time("$$NOW", LONGEST_LEASE)
+    released = await database[NAME].update_one(
+        {
+            "_id": row_id(kb_id=key.kb_id, document_id=key.document_id),
+            "organization_id": key.organization_id,
+            "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
+            "$or": [
+                {"lease_until": None},
+                {"$expr": {"$lt": ["$lease_until", "$$NOW"]}},
+                {"$expr": {"$gt": ["$lease_until", later]}},
+            ],
+        },
+        [{"$set": {"state": IndexJobState.PENDING, "next_attempt_at": "$$NOW", **_NO_LEASE}}],
+    )
+    return released.matched_count == 1
 
 
 async def make_all_due(database: Database) -> int:

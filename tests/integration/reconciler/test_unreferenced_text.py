@@ -8,7 +8,7 @@ from bson import ObjectId
 from gridfs.asynchronous import AsyncGridFSBucket
 from pymongo.asynchronous.database import AsyncDatabase
 
-from kb_reconciler.sweep_texts import sweep_texts
+from kb_reconciler.drift.unreferenced_text import sweep_texts
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.documents import AppliedEvent, Document, TextFacet
 from kb_shared.mongo.keys import DocumentKey

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from kb_reconciler.keep_indexes import keep_indexes
+from kb_reconciler.drift.search_index import repair_search_indexes
 from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
 from kb_shared.mongo.database import Database
@@ -34,7 +34,7 @@ async def test_a_knowledge_base_from_before_there_were_text_indexes_gets_one_tha
     await knowledge.index(DocumentToIndex("d1", ["kayak"], metadata={"year": 2024}))
     collection = knowledge.chunks.collection
     await collection.drop_search_index(TEXT_INDEX)
-    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    assert await repair_search_indexes(search_database) == 1
     await until_ready(knowledge)
     compound = {
         "must": [{"text": {"path": "chunk_text", "query": "kayak"}}],
@@ -42,12 +42,12 @@ async def test_a_knowledge_base_from_before_there_were_text_indexes_gets_one_tha
     }
     found = await (await collection.aggregate([{"$search": {"index": TEXT_INDEX, "compound": compound}}])).to_list()
     assert [row["chunk_text"] for row in found] == ["kayak"]
-    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+    assert await repair_search_indexes(search_database) == 0
 
 
 async def test_a_dropped_vector_index_comes_back(search_database: Database, knowledge: Knowledge) -> None:
     await knowledge.chunks.collection.drop_search_index(VECTOR_INDEX)
-    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    assert await repair_search_indexes(search_database) == 1
     await until_ready(knowledge)
 
 
@@ -58,7 +58,7 @@ async def test_an_index_that_filters_by_other_keys_is_brought_up_to_date(
     await search_database[knowledge_bases.NAME].update_one(
         {"_id": knowledge.kb.kb_id}, {"$set": {"filterable_metadata": wanted}}
     )
-    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    assert await repair_search_indexes(search_database) == 1
     await until_ready(replace(knowledge, kb=replace(knowledge.kb, filterable_metadata=tuple(wanted))))
 
 
@@ -68,7 +68,7 @@ async def test_an_index_of_a_knowledge_base_that_is_built_or_deleted_is_left_to_
 ) -> None:
     await knowledge.set_status(status)
     await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
-    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+    assert await repair_search_indexes(search_database) == 0
 
 
 async def test_an_index_of_a_leased_knowledge_base_is_left_alone(
@@ -77,6 +77,6 @@ async def test_an_index_of_a_leased_knowledge_base_is_left_alone(
     await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
     lease = f"kb/{knowledge.kb.kb_id}"
     assert await leases.acquire(search_database, lease, owner="life cycle", length=timedelta(minutes=5))
-    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+    assert await repair_search_indexes(search_database) == 0
     await leases.release(search_database, lease, owner="life cycle")
-    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    assert await repair_search_indexes(search_database) == 1

@@ -1,4 +1,4 @@
-"""Deletes texts that no document refers to: of replaced revisions, of deleted documents, of crashes in between.
+"""`unreferenced_text`: no document refers to a text. It was replaced, its document was deleted, or a process crashed.
 
 Of large texts also the files, whole or begun, that no text names.
 """
@@ -11,9 +11,11 @@ import structlog
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import majority_reads
+from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_REPAIRS
 
 UNREFERENCED_FOR: Final = timedelta(days=1)
 """Age of an unreferenced text from which it is deleted: work that began with it has ended by then."""
+UNREFERENCED_TEXT: Final = "unreferenced_text"
 _STRETCH: Final = 500
 
 log = structlog.get_logger()
@@ -30,6 +32,8 @@ async def sweep_texts(database: Database, *, age: timedelta = UNREFERENCED_FOR) 
         for text_id in found:
             if text_id not in referred:
                 deleted += await document_texts.delete_if_older(database, text_id, age)
+    RECONCILER_DRIFT.labels(UNREFERENCED_TEXT).set(deleted)
+    RECONCILER_REPAIRS.labels(UNREFERENCED_TEXT, "repaired").inc(deleted)
     log.info("texts.swept", deleted=deleted, files=await _sweep_files(database, age))
     return deleted
 

@@ -1,0 +1,50 @@
+"""`search_index`: a search index of an active KB is missing, has another definition, or has failed."""
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_reconciler.drift.index_lease import index_lease
+from kb_reconciler.drift.kinds import KnowledgeBaseDrift
+from kb_shared.errors import TransientError
+from kb_shared.mongo import chunk_indexes, knowledge_bases
+from kb_shared.mongo.chunk_indexes import IndexState
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+log = structlog.get_logger()
+
+
+async def _detect(database: Database, kb: KnowledgeBase) -> bool:
+    state = await chunk_indexes.read_state(database[kb.vector_collection], kb)
+    return state in (IndexState.MISSING, IndexState.FAILED)
+
+
+async def _repair(database: Database, kb: KnowledgeBase) -> bool:
+    """Create, update or drop indexes. One that failed is dropped; the next pass finds it missing and creates it."""
+    async with index_lease(database, kb.kb_id) as held:
+        current = await knowledge_bases.find(database, kb.key)
+        if not held or current is None or current.status is not Status.ACTIVE:
+            return False
+        collection = database[current.vector_collection]
+        if await chunk_indexes.read_state(collection, current) is IndexState.FAILED:
+            await chunk_indexes.drop_failed(collection, current)
+        else:
+            await chunk_indexes.ensure(collection, current)
+    return True
+
+
+SEARCH_INDEX = KnowledgeBaseDrift("search_index", _detect, _repair)
+
+
+async def repair_search_indexes(database: Database) -> int:
+    """Look at all active KBs, and return in how many of them indexes were repaired. They are built during searches."""
+    repaired = 0
+    for kb in await knowledge_bases.find_active(database):
+        try:
+            if await SEARCH_INDEX.detect(database, kb) and await SEARCH_INDEX.repair(database, kb):
+                log.info("drift.repaired", kind=SEARCH_INDEX.name, kb_id=kb.kb_id)
+                repaired += 1
+        except (PyMongoError, TransientError) as error:
+            # The other KBs may succeed.
+            log.warning("search_indexes.repair_failed", kb_id=kb.kb_id, error=type(error).__name__)
+    return repaired
