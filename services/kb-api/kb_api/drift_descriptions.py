@@ -64,6 +64,14 @@ DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
         "no indexer continues a backfill for 10 minutes, or its lease ends in more than a day",
         "released for another indexer",
     ),
+    "stuck_outbox": DriftDescription(
+        "messages of the outbox are unsent for 10 minutes, and no relay has the lease of their bucket",
+        "a lease that has expired, or that ends in more than a day, is released; otherwise only reported",
+    ),
+    "stuck_life_cycle": DriftDescription(
+        "a KB is being created, built or deleted for an hour, and no kb-api has its lease",
+        "a lease that has expired, or that ends in more than a day, is released; otherwise only reported",
+    ),
     "spent_differs": DriftDescription(
         "the spending of this month in `budgets` differs from the ledger",
         "set from the ledger, unless something is reserved",

@@ -35,7 +35,7 @@ async def repair_deployment(database: Database, *, thorough: bool) -> Deployment
             try:
                 await _repair(database, kind, report)
             except (PyMongoError, TransientError) as error:
-                log.warning("drift.not_repaired", kind=kind.name, error=type(error).__name__)
+                log.warning("drift.repair_failed", kind=kind.name, error=type(error).__name__)
     return report
 
 

@@ -178,7 +178,7 @@ class OutboxRelay:
             await asyncio.sleep(_RENEW_S)
 
     async def _take_buckets(self) -> list[int]:
-        buckets = {f"outbox/{bucket}": bucket for bucket in range(outbox.BUCKETS)}
+        buckets = {outbox.build_lease_name(bucket): bucket for bucket in range(outbox.BUCKETS)}
         taken = await leases.take_all(self._database, buckets, owner=self._owner, length=_LEASE)
         return sorted(buckets[name] for name in taken)
 
@@ -187,6 +187,6 @@ class OutboxRelay:
         try:
             with pymongo.timeout(_DEADLINE_S):
                 for bucket in buckets:
-                    await leases.release(self._database, f"outbox/{bucket}", owner=self._owner)
+                    await leases.release(self._database, outbox.build_lease_name(bucket), owner=self._owner)
         except PyMongoError:
             return  # they expire

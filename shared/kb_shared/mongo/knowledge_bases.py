@@ -223,6 +223,14 @@ async def find_in_transition(database: Database) -> list[KnowledgeBase]:
     return [ROWS.read(row) async for row in rows]
 
 
+async def find_long_in_transition(database: Database, *, age: timedelta) -> list[str]:
+    """Return the ids of KBs, of all organizations, that have been created, built or deleted for longer than `age`."""
+    old = {"$lt": ["$updated_at", {"$subtract": ["$$NOW", int(age.total_seconds() * 1000)]}]}
+    states = [Status.CREATING, Status.BUILDING, Status.DELETING]
+    rows = database[NAME].find({"status": {"$in": states}, "$expr": old}, {"_id": 1})
+    return [row["_id"] async for row in rows]
+
+
 async def postpone_check(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
     """Exclude a KB in `error` from `find_in_transition` until `after` has passed."""
     await database[NAME].update_one(

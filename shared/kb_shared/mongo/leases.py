@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Final
 
 from pymongo import ReturnDocument
 
@@ -9,6 +10,8 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "leases"
+LONGEST: Final = timedelta(days=1)
+"""Length that no lease has: a later end is a fault."""
 
 
 async def acquire(database: Database, name: str, *, owner: str, length: timedelta) -> bool:
@@ -58,3 +61,21 @@ async def take_all(database: Database, names: Collection[str], *, owner: str, le
 
 async def release(database: Database, name: str, *, owner: str) -> None:
     await database[NAME].delete_one({"_id": name, "owner": owner})
+
+
+async def find_held(database: Database, names: Collection[str]) -> set[str]:
+    """Return the `names` with a valid lease: its end is neither past nor impossibly late."""
+    rows = database[NAME].find(
+        {"_id": {"$in": list(names)}, "$expr": {"$and": [{"$gte": ["$until", "$$NOW"]}, {"$not": [_IS_TOO_LONG]}]}},
+        {"_id": 1},
+    )
+    return {row["_id"] async for row in rows}
+
+
+async def release_abandoned(database: Database, name: str) -> bool:
+    """Delete a lease whose end is past or impossibly late; return whether there was one."""
+    abandoned = {"$or": [{"$lt": ["$until", "$$NOW"]}, _IS_TOO_LONG]}
+    return (await database[NAME].delete_one({"_id": name, "$expr": abandoned})).deleted_count == 1
+
+
+_IS_TOO_LONG: Final = {"$gt": ["$until", {"$add": ["$$NOW", int(LONGEST.total_seconds() * 1000)]}]}

@@ -197,6 +197,19 @@ async def send_again(database: Database) -> int:
     return changed.modified_count
 
 
+async def find_old_buckets(database: Database, *, age: timedelta) -> set[int]:
+    """Return the buckets with messages that are unsent for longer than `age`. Unsendable messages do not count."""
+    old = {"$lt": ["$created_at", {"$subtract": ["$$NOW", int(age.total_seconds() * 1000)]}]}
+    # Not `distinct`, which does not know `$$NOW`.
+    stages: list[Row] = [{"$match": {"sent_at": None, "$expr": old}}, {"$group": {"_id": "$bucket"}}]
+    return {row["_id"] async for row in await database[NAME].aggregate(stages)}
+
+
+def build_lease_name(bucket: int) -> str:
+    """Build the name of the lease that the relay of a bucket holds."""
+    return f"outbox/{bucket}"
+
+
 async def count_unsent(database: Database) -> int:
     return await database[NAME].count_documents({"sent_at": None})
 

@@ -17,6 +17,7 @@ from kb_shared.mongo import (
     index_jobs,
     knowledge_bases,
     leases,
+    outbox,
     spu_ledger,
 )
 from kb_shared.mongo.budgets import BudgetLimits
@@ -147,6 +148,77 @@ async def test_a_backfill_that_no_worker_continues_is_released(
     assert report.found["stuck_backfill"] == report.repaired["stuck_backfill"] == is_stuck
     if is_stuck:
         assert await backfills.claim(database, owner="another", lease=MINUTE, but=[]) is not None
+
+
+# Leases.
+
+
+async def hold(database: Database, name: str, *, until: datetime) -> None:
+    await database[leases.NAME].insert_one({"_id": name, "owner": "x", "until": until})
+
+
+async def add_message(database: Database, *, age: timedelta, **fields: Any) -> None:
+    row = {"organization_id": "acme", "bucket": 3, "ordering": "o", "seq": 1, "sent_at": None, **fields}
+    await database[outbox.NAME].insert_one({**row, "created_at": ago(age)})
+
+
+@pytest.mark.parametrize(
+    ("until", "repaired"),
+    [
+        pytest.param(ago(-timedelta(days=400)), True, id="a lease without end"),
+        pytest.param(ago(MINUTE), True, id="an expired lease"),
+        pytest.param(None, False, id="no lease: only reported"),
+    ],
+)
+async def test_messages_that_no_relay_sends_are_found_and_their_bucket_is_released(
+    database: Database, until: datetime | None, *, repaired: bool
+) -> None:
+    await add_message(database, age=11 * MINUTE)
+    if until is not None:
+        await hold(database, "outbox/3", until=until)
+
+    report = await repair_deployment(database, thorough=False)
+
+    assert (report.found["stuck_outbox"], report.repaired["stuck_outbox"]) == (1, repaired)
+    assert await leases.take_all(database, ["outbox/3"], owner="another", length=MINUTE) == {"outbox/3"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"age": 9 * MINUTE}, id="young"),
+        pytest.param({"age": 90 * MINUTE, "sent_at": ago(MINUTE)}, id="sent"),
+        pytest.param({"age": 90 * MINUTE, "sent_at": False, "unsendable_at": ago(MINUTE)}, id="unsendable"),
+        pytest.param({"age": 90 * MINUTE, "bucket": 4}, id="its relay has the lease"),
+    ],
+)
+async def test_other_messages_are_not_stuck(database: Database, fields: dict[str, Any]) -> None:
+    await hold(database, "outbox/4", until=ago(-MINUTE))
+    await add_message(database, **fields)
+    assert (await repair_deployment(database, thorough=True)).found["stuck_outbox"] == 0
+    assert await database[leases.NAME].count_documents({}) == 1
+
+
+@pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING, Status.DELETING])
+async def test_a_life_cycle_that_no_kb_api_continues_is_found_and_its_lease_is_released(
+    database: Database, knowledge: Knowledge, status: Status
+) -> None:
+    kb_id = knowledge.kb.kb_id
+
+    async def set_fields(**fields: Any) -> None:
+        await database[knowledge_bases.NAME].update_one({"_id": kb_id}, {"$set": fields})
+
+    await set_fields(status=status, updated_at=ago(59 * MINUTE))
+    assert (await repair_deployment(database, thorough=True)).found["stuck_life_cycle"] == 0
+    await set_fields(updated_at=ago(61 * MINUTE))
+    await hold(database, f"kb/{kb_id}", until=ago(-MINUTE))
+    assert (await repair_deployment(database, thorough=True)).found["stuck_life_cycle"] == 0, "it is held"
+    await database[leases.NAME].update_one({}, {"$set": {"until": ago(-timedelta(days=400))}})
+
+    report = await repair_deployment(database, thorough=False)
+
+    assert (report.found["stuck_life_cycle"], report.repaired["stuck_life_cycle"]) == (1, 1)
+    assert await leases.acquire(database, f"kb/{kb_id}", owner="another", length=MINUTE)
 
 
 # KBs in error.

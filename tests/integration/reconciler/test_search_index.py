@@ -9,7 +9,8 @@ from kb_reconciler.drift.search_index import repair_search_indexes
 from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.search_indexes import ListedIndex
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.waiting import until
 
@@ -80,3 +81,23 @@ async def test_an_index_of_a_leased_knowledge_base_is_left_alone(
     assert await repair_search_indexes(search_database) == 0
     await leases.release(search_database, lease, owner="life cycle")
     assert await repair_search_indexes(search_database) == 1
+
+
+async def test_an_index_that_failed_is_dropped_and_created_again(
+    search_database: Database, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = chunk_indexes._state  # no index of the search node fails
+    failed = True
+
+    def fail_text_index(index: ListedIndex, kb: KnowledgeBase) -> IndexState:
+        return IndexState.FAILED if failed and index.name == TEXT_INDEX else state(index, kb)
+
+    monkeypatch.setattr(chunk_indexes, "_state", fail_text_index)
+    collection = knowledge.chunks.collection
+    before = {row["name"]: row["id"] for row in await (await collection.list_search_indexes()).to_list()}
+    assert await repair_search_indexes(search_database) == 1
+    failed = False
+    assert await repair_search_indexes(search_database) == 1
+    await until_ready(knowledge)
+    after = {row["name"]: row["id"] for row in await (await collection.list_search_indexes()).to_list()}
+    assert {name for name in before if before[name] != after[name]} == {TEXT_INDEX}

@@ -14,6 +14,8 @@ from kb_reconciler.drift.stale_snapshot import STALE_SNAPSHOT
 from kb_reconciler.drift.stale_text import STALE_TEXT
 from kb_reconciler.drift.stuck_backfill import STUCK_BACKFILL
 from kb_reconciler.drift.stuck_job import STUCK_JOB
+from kb_reconciler.drift.stuck_life_cycle import STUCK_LIFE_CYCLE
+from kb_reconciler.drift.stuck_outbox import STUCK_OUTBOX
 from kb_reconciler.drift.unreferenced_text import UNREFERENCED_TEXT
 from kb_reconciler.drift.wrong_config import WRONG_CONFIG
 from kb_reconciler.drift.wrong_totals import WRONG_TOTALS
@@ -33,7 +35,14 @@ DOCUMENT_DRIFT: Final[tuple[DocumentDrift, ...]] = (
 
 KNOWLEDGE_BASE_DRIFT: Final[tuple[KnowledgeBaseDrift, ...]] = (SEARCH_INDEX, WRONG_TOTALS)
 
-DEPLOYMENT_DRIFT: Final[tuple[DeploymentDrift, ...]] = (STUCK_JOB, STUCK_BACKFILL, FAILED_KB, SPENT_DIFFERS)
+DEPLOYMENT_DRIFT: Final[tuple[DeploymentDrift, ...]] = (
+    STUCK_JOB,
+    STUCK_BACKFILL,
+    STUCK_OUTBOX,
+    STUCK_LIFE_CYCLE,
+    FAILED_KB,
+    SPENT_DIFFERS,
+)
 
 LEFTOVER_DRIFT: Final[tuple[LeftoverDrift, ...]] = (ZOMBIE_COLLECTION, ZOMBIE_ROWS)
 
