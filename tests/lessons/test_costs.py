@@ -169,7 +169,7 @@ async def test_c8_a_pass_over_what_is_right_costs_no_more_commands_for_more_docu
     async def commands_of_a_pass() -> list[str]:
         await indexer.work()
         rival_command_log.clear()
-        await rival.reconcile()
+        await rival.full_pass()
         ours = [command for command in rival_command_log.commands if tenant.organization_id in repr(command)]
         return [f"{kind} {command[kind]}" for command in ours for kind in [next(iter(command))]]
 
@@ -189,7 +189,7 @@ async def test_c8_a_drifted_document_is_queued_once_however_often_it_is_found(te
     kb = await tenant.create_kb("a")
 
     for _ in range(3):
-        await indexer.reconcile()
+        await indexer.full_pass()
 
     asked = [
         message.key for message in indexer.producer.sent if message.key and message.key.startswith(kb.kb_id.encode())

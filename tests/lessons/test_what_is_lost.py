@@ -64,7 +64,7 @@ async def test_w9_documents_that_lost_chunks_are_found_by_counting(
     await indexer.work()
     await tenant.database[kb.vector_collection].delete_many({**lost, "document_id": {"$ne": "d2"}})
 
-    report = await indexer.reconcile()
+    report = await indexer.full_pass()
 
     assert {document_id for _, document_id in await tenant.jobs()} == TEXTS.keys() - {"d2"}
     assert report.total.found["incomplete"] >= 4
@@ -88,7 +88,7 @@ async def test_w9_a_document_that_lost_its_tag_in_a_crash_is_removed_by_the_reco
         with pytest.raises(InterruptedError):
             await indexer.publish(tenant.tagged("d", "z", revision=2))
 
-    await indexer.reconcile()
+    await indexer.full_pass()
     await indexer.work()
     await tenant.assert_holds(kb, {})
     await tenant.assert_settled()

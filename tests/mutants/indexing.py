@@ -55,8 +55,8 @@ MUTANTS: Final = (
     Mutant(
         "sweeper-takes-queued-jobs",
         "shared/kb_shared/mongo/index_jobs/due.py",
-        old='                "queued": {"$ne": True},\n',
-        new="",
+        old='                "queued": {"$ne": True},\n                "$expr"',
+        new='                "$expr"',
         caught_by=in_file(_QUEUED_JOBS, "test_the_sweeper_leaves_queued_jobs_in_the_queue"),
     ),
     Mutant(

@@ -35,6 +35,10 @@ def collection(replicated_client: Client) -> Collection:
 async def build_index(collection: Collection, definition: Mapping[str, Any] = DEFINITION) -> None:
     await collection.create_search_index(SearchIndexModel(definition, name=INDEX, type="vectorSearch"))
 
+    await until_built(collection)
+
+
+async def until_built(collection: Collection) -> None:
     async def is_ready() -> bool:
         entries = [entry async for entry in await collection.list_search_indexes(INDEX)]
         return [entry["status"] for entry in entries] == ["READY"]
@@ -118,6 +122,8 @@ async def test_an_index_that_one_node_has_made_changed_or_dropped_is_so_at_once_
         assert await definitions(third) == await definitions(first) == [OTHER_DEFINITION]
         await build_index(third, OTHER_DEFINITION)
         for each in (first, second, third):
+            # Each node builds its own.
+            await until_built(each)
             assert await found(each) == {1}
         await third.drop_search_index(INDEX)
         for each in (first, second, third):

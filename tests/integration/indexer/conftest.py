@@ -10,7 +10,7 @@ from pymongo import AsyncMongoClient
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess, SearchNodeProcess
-from kb_shared.mongo import backfills, index_jobs, knowledge_bases
+from kb_shared.mongo import backfills, index_jobs, knowledge_bases, reconcile_plans
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.conftest import RunningMongo
@@ -74,7 +74,7 @@ def rival_command_log(_other_client_commands: CommandLog) -> CommandLog:
 async def tenant(shared_database: Database) -> AsyncIterator[Tenant]:
     yield Tenant(shared_database)
     # What is left open here would become the work of the next test that sweeps.
-    for name in (index_jobs.NAME, backfills.NAME):
+    for name in (index_jobs.NAME, backfills.NAME, reconcile_plans.NAME):
         await shared_database[name].delete_many({})
 
 
@@ -139,9 +139,19 @@ async def own_indexer(own_database: Database, model_server: ModelServerProcess) 
 
 
 @pytest.fixture
-async def filled(own_tenant: Tenant, own_indexer: Replica) -> KnowledgeBase:
+async def filled(tenant: Tenant, indexer: Replica) -> KnowledgeBase:
     """A KB with the documents of TEXTS."""
-    kb = await own_tenant.create_kb("a")
-    await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
-    await own_indexer.work()
-    return await knowledge_bases.get(own_tenant.database, kb.key)
+    return await _fill(tenant, indexer)
+
+
+@pytest.fixture
+async def own_filled(own_tenant: Tenant, own_indexer: Replica) -> KnowledgeBase:
+    """The same in a database of one test alone."""
+    return await _fill(own_tenant, own_indexer)
+
+
+async def _fill(tenant: Tenant, indexer: Replica) -> KnowledgeBase:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(*(tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    await indexer.work()
+    return await knowledge_bases.get(tenant.database, kb.key)

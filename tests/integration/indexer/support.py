@@ -46,6 +46,8 @@ from kb_indexer.sync_document import SyncDocumentHandler
 from kb_local.model_server.hash_model import vector_of
 from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.passes import Passes, PassReport
+from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
+from kb_reconciler.slices import split
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.authentication import Caller
@@ -263,7 +265,14 @@ class Replica:
     async def finish_deletion_of_kb(self, kb: KnowledgeBase) -> None:
         await STEPS[Status.DELETING](self.database, kb)
 
-    async def reconcile(self) -> PassReport:
+    async def reconcile(self, kb: KnowledgeBase) -> KnowledgeBaseReport:
+        """Reconcile one KB as a full pass does."""
+        reconciler = KnowledgeBaseReconciler(
+            self.passes.tools, kb, unchanged_since=datetime.now(UTC), with_chunks=True, whole=True
+        )
+        return await reconciler.run(split(self.database, kb))
+
+    async def full_pass(self) -> PassReport:
         """Make a full pass of the reconciler, over the KBs of all organizations."""
 
         async def still_leader() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kb_reconciler import passes, slices
+from kb_reconciler import passes, reconcile, slices
 from kb_reconciler import state as reconciler_state
 from kb_reconciler.drift import comparisons
 from kb_reconciler.drift.comparisons import find_chunk_drift, find_membership_drift
@@ -29,7 +29,6 @@ from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, kno
 from kb_shared.mongo.chunks_digest import build_chunk_expression, chunks_digest
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
-from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.planted_drift import PLANTS, TEXTS, copy_chunks, lose, set_row
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph
@@ -49,22 +48,22 @@ def test_every_kind_of_drift_is_planted() -> None:
 
 @pytest.mark.parametrize("kind", PLANTS)
 async def test_drift_is_found_repaired_and_not_found_again(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, kind: str
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, kind: str
 ) -> None:
-    assert (await own_indexer.reconcile()).total.found == Counter()
-    spus = await own_tenant.spus()
-    wanted = await PLANTS[kind](own_tenant, own_indexer, filled)
+    assert (await indexer.reconcile(filled)).found == Counter()
+    spus = await tenant.spus()
+    wanted = await PLANTS[kind](tenant, indexer, filled)
 
-    first = await own_indexer.reconcile()
-    await own_indexer.work()
-    second = await own_indexer.reconcile()
+    first = await indexer.reconcile(filled)
+    await indexer.work()
+    second = await indexer.reconcile(filled)
 
-    assert first.total.found == first.total.repaired == Counter({kind: 1})
-    assert (second.total.found, second.unfinished) == (Counter(), set())
-    await own_tenant.assert_holds(filled, wanted)
-    await own_tenant.assert_settled()
+    assert first.found == first.repaired == Counter({kind: 1})
+    assert (second.found, second.complete) == (Counter(), True)
+    await tenant.assert_holds(filled, wanted)
+    await tenant.assert_settled()
     # Only a text that was never embedded costs anything.
-    assert await own_tenant.spus() - spus == (1 if kind in ("missing", "stale_text") else 0)
+    assert await tenant.spus() - spus == (1 if kind in ("missing", "stale_text") else 0)
 
 
 @pytest.mark.parametrize(
@@ -75,61 +74,65 @@ async def test_drift_is_found_repaired_and_not_found_again(
     ],
 )
 async def test_a_chunk_that_changed_makes_its_document_incomplete(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, harm: dict[str, Any]
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, harm: dict[str, Any]
 ) -> None:
     chunk = {"document_id": "d1", "chunk_index": 1}
-    await own_tenant.database[filled.vector_collection].update_one(chunk, {"$set": harm})
+    await tenant.database[filled.vector_collection].update_one(chunk, {"$set": harm})
 
-    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
-    await own_indexer.work()
-    await own_tenant.assert_holds(filled, TEXTS)
+    assert (await indexer.reconcile(filled)).found == Counter(incomplete=1)
+    await indexer.work()
+    await tenant.assert_holds(filled, TEXTS)
 
 
 async def test_an_exchanged_chunk_is_found_although_the_number_of_chunks_is_right(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
-    collection = own_tenant.database[filled.vector_collection]
+    collection = tenant.database[filled.vector_collection]
     row = await collection.find_one({"document_id": "d1", "chunk_index": 1})
     assert row is not None
     await collection.delete_one({"_id": row["_id"]})
     await collection.insert_one(row | {"_id": "d1:ffffffffffffffffffffffff:0"})
 
-    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
-    await own_indexer.work()
-    assert (await own_indexer.reconcile()).total.found == Counter()
+    assert (await indexer.reconcile(filled)).found == Counter(incomplete=1)
+    await indexer.work()
+    assert (await indexer.reconcile(filled)).found == Counter()
 
 
 async def test_a_row_from_before_the_digest_is_compared_by_the_number_of_chunks(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
-    await own_tenant.database[document_index.NAME].update_many({}, {"$unset": {"chunks_digest": ""}})
-    assert (await own_indexer.reconcile()).total.found == Counter()
+    mine = {"organization_id": tenant.organization_id}
+    await tenant.database[document_index.NAME].update_many(mine, {"$unset": {"chunks_digest": ""}})
+    assert (await indexer.reconcile(filled)).found == Counter()
 
-    await own_tenant.database[filled.vector_collection].delete_one({"document_id": "d2", "chunk_index": 0})
-    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
+    await tenant.database[filled.vector_collection].delete_one({"document_id": "d2", "chunk_index": 0})
+    assert (await indexer.reconcile(filled)).found == Counter(incomplete=1)
 
 
 async def test_documents_from_before_the_digest_are_compared_once_and_then_have_one(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
-    collection = own_tenant.database[documents.NAME]
-    await collection.update_many({}, {"$unset": {"chunk_metadata_digest": "", "digested_version": ""}})
+    collection = tenant.database[documents.NAME]
+    await collection.update_many(
+        {"organization_id": tenant.organization_id}, {"$unset": {"chunk_metadata_digest": "", "digested_version": ""}}
+    )
     part = Slice({})
-    assert len(await find_membership_drift(own_tenant.database, filled, part)) == len(TEXTS)
+    assert len(await find_membership_drift(tenant.database, filled, part)) == len(TEXTS)
 
-    assert (await own_indexer.reconcile()).total.found == Counter()
+    assert (await indexer.reconcile(filled)).found == Counter()
 
-    assert await find_membership_drift(own_tenant.database, filled, part) == {}
+    assert await find_membership_drift(tenant.database, filled, part) == {}
 
 
 async def test_a_document_that_an_older_replica_changed_is_compared_although_its_digest_is_unchanged(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
     """A replica of an older version writes the document and leaves the digest as it was."""
-    await own_tenant.database[documents.NAME].update_one(
-        {"document_id": "d1"}, {"$set": {"document_name": "renamed.pdf"}, "$inc": {"projection_version": 1}}
+    await tenant.database[documents.NAME].update_one(
+        {"_id": f"{tenant.organization_id}/d1"},
+        {"$set": {"document_name": "renamed.pdf"}, "$inc": {"projection_version": 1}},
     )
-    assert (await own_indexer.reconcile()).total.found == Counter(stale_snapshot=1)
+    assert (await indexer.reconcile(filled)).found == Counter(stale_snapshot=1)
 
 
 _rng = random.Random(4)  # not for security
@@ -147,23 +150,21 @@ def random_document(tenant: Tenant, number: int) -> Document:
     )
 
 
-async def test_the_comparison_on_the_server_finds_what_the_decision_finds(
-    own_tenant: Tenant, own_indexer: Replica
-) -> None:
+async def test_the_comparison_on_the_server_finds_what_the_decision_finds(tenant: Tenant, indexer: Replica) -> None:
     """Random documents and rows, each either equal to another random document or absent."""
-    kb = await own_tenant.create_kb("a")
-    database = own_tenant.database
+    kb = await tenant.create_kb("a")
+    database = tenant.database
     now = datetime.now(UTC)
-    known = [random_document(own_tenant, number) for number in range(300)]
+    known = [random_document(tenant, number) for number in range(300)]
     applied = documents.AppliedEvent("e", "t", 1, "", now)
     await documents.write_all(database, [documents.DocumentChange(document, applied) for document in known])
     for number in range(0, 320, 2):
-        shown = random_document(own_tenant, number)
+        shown = random_document(tenant, number)
         if shown.text is not None:
             await database[document_index.NAME].insert_one(
                 {
                     "_id": document_index.row_id(kb_id=kb.kb_id, document_id=shown.document_id),
-                    "organization_id": own_tenant.organization_id,
+                    "organization_id": tenant.organization_id,
                     "kb_id": kb.kb_id,
                     "document_id": shown.document_id,
                     "version": 1,
@@ -205,11 +206,11 @@ async def test_the_server_computes_the_digest_that_the_swap_stores(own_database:
 
 
 async def test_chunks_are_compared_without_reading_one(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, command_log: CommandLog
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, command_log: CommandLog
 ) -> None:
-    collection = own_tenant.database[filled.vector_collection]
+    collection = tenant.database[filled.vector_collection]
     union = comparisons._union_chunks(filled, Slice({"$gt": "d1", "$lte": "d4"}))
-    explained = await own_tenant.database.command(
+    explained = await tenant.database.command(
         "explain",
         {"aggregate": collection.name, "pipeline": union["$unionWith"]["pipeline"], "cursor": {}},
         verbosity="executionStats",
@@ -224,17 +225,17 @@ async def test_chunks_are_compared_without_reading_one(
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 async def test_slices_contain_every_document_once(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch, size: int
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_SIZE", size)
-    await lose(own_indexer, own_tenant.ocr("zz", paragraph(9)))
-    await lose(own_indexer, own_tenant.deleted("d3", revision=9))
-    await copy_chunks(own_tenant, filled, to="aa")
-    await copy_chunks(own_tenant, filled, to="zzz")
+    await lose(indexer, tenant.ocr("zz", paragraph(9)))
+    await lose(indexer, tenant.deleted("d3", revision=9))
+    await copy_chunks(tenant, filled, to="aa")
+    await copy_chunks(tenant, filled, to="zzz")
 
-    parts = [part async for part in split(own_tenant.database, filled)]
-    membership = [await find_membership_drift(own_tenant.database, filled, part) for part in parts]
-    chunks = [await find_chunk_drift(own_tenant.database, filled, part) for part in parts]
+    parts = [part async for part in split(tenant.database, filled)]
+    membership = [await find_membership_drift(tenant.database, filled, part) for part in parts]
+    chunks = [await find_chunk_drift(tenant.database, filled, part) for part in parts]
 
     assert sorted(item for found in membership for item in found.items()) == [("d3", "stale"), ("zz", "missing")]
     assert sorted(item for found in chunks for item in found.items()) == [
@@ -244,33 +245,31 @@ async def test_slices_contain_every_document_once(
 
 
 async def test_a_knowledge_base_is_not_mixed_up_with_one_whose_id_continues_its_own(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
     """Jobs are looked up by the range of their ids."""
-    await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
-    await own_tenant.database[index_jobs.NAME].insert_one(
+    await lose(indexer, tenant.ocr("new", paragraph(9)))
+    await tenant.database[index_jobs.NAME].insert_one(
         {
             "_id": f"{filled.kb_id}0/new",
-            "organization_id": own_tenant.organization_id,
+            "organization_id": tenant.organization_id,
             "document_id": "new",
             "state": "pending",
         }
     )
     for part in (Slice({}), Slice({"$gt": "d5"}), Slice({"$in": ["new"]})):
-        assert await find_membership_drift(own_tenant.database, filled, part) == {"new": "missing"}
-    await own_tenant.database[index_jobs.NAME].delete_many({})
+        assert await find_membership_drift(tenant.database, filled, part) == {"new": "missing"}
+    await tenant.database[index_jobs.NAME].delete_many({})
 
 
-async def test_a_document_with_a_job_has_no_drift(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
-) -> None:
-    await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
-    assert (await own_indexer.reconcile()).total.found == Counter(missing=1)
-    assert (await own_indexer.reconcile()).total.found == Counter()
+async def test_a_document_with_a_job_has_no_drift(tenant: Tenant, indexer: Replica, filled: KnowledgeBase) -> None:
+    await lose(indexer, tenant.ocr("new", paragraph(9)))
+    assert (await indexer.reconcile(filled)).found == Counter(missing=1)
+    assert (await indexer.reconcile(filled)).found == Counter()
 
 
 async def test_a_document_that_changed_within_the_grace_period_is_left_alone(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     await lose(own_indexer, own_tenant.ocr("new", paragraph(9)))
     await lose(own_indexer, own_tenant.deleted("d1", revision=9))
@@ -288,98 +287,116 @@ async def leading() -> None:
 
 
 async def test_a_knowledge_base_that_is_being_scanned_is_left_alone_and_compared_afterwards(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
-    await own_indexer.retag_kb(filled, "b")
+    await own_indexer.retag_kb(own_filled, "b")
 
-    report = await own_indexer.reconcile()
+    report = await own_indexer.full_pass()
 
-    assert (report.total.found, report.unfinished) == (Counter(), {filled.kb_id})
+    assert (report.total.found, report.unfinished) == (Counter(), {own_filled.kb_id})
     await own_indexer.scan()
     await own_indexer.work()
-    await own_tenant.assert_holds(filled, {})
+    await own_tenant.assert_holds(own_filled, {})
 
 
 # The brake.
 
 
-async def fill_many(tenant: Tenant, indexer: Replica, number: int) -> KnowledgeBase:
+@pytest.fixture
+async def eight(tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
+    """A KB of eight documents, of which a pass removes up to three, or up to half of them."""
+    monkeypatch.setattr(reconcile, "MAX_REMOVED", 3)
+    monkeypatch.setattr(reconcile, "MAX_REMOVED_SHARE", 0.5)
     kb = await tenant.create_kb("a")
-    await indexer.publish(*(tenant.ocr(f"m{n:03}", paragraph(n)) for n in range(number)))
+    await indexer.publish(*(tenant.ocr(f"m{n}", paragraph(n)) for n in range(8)))
     await indexer.work()
-    return kb
+    return await knowledge_bases.get(tenant.database, kb.key)
 
 
-@pytest.mark.parametrize(("gone", "stops"), [(20, False), (21, True)])
-async def test_more_than_20_removals_and_a_tenth_of_a_knowledge_base_are_not_made(
-    own_tenant: Tenant, own_indexer: Replica, gone: int, stops: bool
+async def lose_documents(tenant: Tenant, number: int) -> None:
+    """Lose rows of documents, as a wrong restore does."""
+    await tenant.database[documents.NAME].delete_many(
+        {"organization_id": tenant.organization_id, "document_id": {"$lt": f"m{number}"}}
+    )
+
+
+def test_the_brake_allows_20_documents_or_a_tenth_of_a_knowledge_base() -> None:
+    assert (reconcile.MAX_REMOVED, reconcile.MAX_REMOVED_SHARE) == (20, 0.1)
+
+
+@pytest.mark.parametrize(("gone", "share", "stops"), [(3, 0.0, False), (4, 0.5, False), (5, 0.5, True)])
+async def test_more_removals_than_a_number_and_a_share_of_a_knowledge_base_are_not_made(
+    tenant: Tenant,
+    indexer: Replica,
+    eight: KnowledgeBase,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    gone: int,
+    share: float,
+    stops: bool,
 ) -> None:
-    kb = await fill_many(own_tenant, own_indexer, 40)
-    # As if the collection had lost documents: a restored backup, a wrong filter.
-    lost = {"document_id": {"$lt": f"m{gone:03}"}}
-    await own_tenant.database[documents.NAME].delete_many(lost)
+    monkeypatch.setattr(reconcile, "MAX_REMOVED_SHARE", share)
+    await lose_documents(tenant, gone)
 
-    report = await own_indexer.reconcile()
-    await own_indexer.work()
+    report = await indexer.reconcile(eight)
+    await indexer.work()
 
-    assert report.total.found == Counter(stale=gone)
-    assert (report.total.stopped, report.total.repaired) == (
+    assert report.found == Counter(stale=gone)
+    assert (report.stopped, report.repaired) == (
         (Counter(stale=gone), Counter()) if stops else (Counter(), Counter(stale=gone))
     )
-    left = [row.document_id async for row in document_index.iterate_kb(own_tenant.database, kb.key)]
-    assert len(left) == (40 if stops else 40 - gone)
+    assert await document_index.count(tenant.database, eight.key) == (8 if stops else 8 - gone)
 
 
 async def test_the_brake_counts_documents_and_orphans_together_and_lets_other_repairs_pass(
-    own_tenant: Tenant, own_indexer: Replica
+    tenant: Tenant, indexer: Replica, eight: KnowledgeBase
 ) -> None:
-    kb = await fill_many(own_tenant, own_indexer, 40)
-    await own_tenant.database[documents.NAME].delete_many({"document_id": {"$lt": "m011"}})
-    for number in range(10):
-        await copy_chunks(own_tenant, kb, of="m020", to=f"ghost{number}")
-    await own_tenant.database[kb.vector_collection].delete_many({"document_id": "m030"})
+    await lose_documents(tenant, 3)
+    for number in range(2):
+        await copy_chunks(tenant, eight, of="m5", to=f"ghost{number}")
+    await tenant.database[eight.vector_collection].delete_many({"document_id": "m6"})
 
-    report = await own_indexer.reconcile()
+    report = await indexer.reconcile(eight)
 
-    assert report.total.stopped == Counter(stale=11, orphan_vectors=10)
-    assert report.total.repaired == Counter(incomplete=1)
-    assert await own_tenant.database[kb.vector_collection].count_documents({"document_id": "ghost0"}) == 1
+    assert report.stopped == Counter(stale=3, orphan_vectors=2)
+    assert report.repaired == Counter(incomplete=1)
+    assert await tenant.database[eight.vector_collection].count_documents({"document_id": "ghost0"}) == 1
 
 
 # Orphans, and what happens at the same time.
 
 
 async def test_chunks_of_a_document_that_was_indexed_meanwhile_are_no_orphans(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
-    assert await delete_orphans(own_tenant.database, filled, "d1") is False
-    await own_tenant.assert_holds(filled, TEXTS)
+    assert await delete_orphans(tenant.database, filled, "d1") is False
+    await tenant.assert_holds(filled, TEXTS)
 
 
 async def test_the_removal_of_orphans_and_a_swap_of_the_document_do_not_pass_each_other(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
 ) -> None:
     """The swap reads no chunks of a document without a row; the removal must not delete those that it writes.
 
     The orphans that the swap did not see are superfluous then, which another pass finds.
     """
-    await copy_chunks(own_tenant, filled, to="ghost")
-    await own_indexer.publish(own_tenant.ocr("ghost", paragraph(50)))
+    await copy_chunks(tenant, filled, to="ghost")
+    await indexer.publish(tenant.ocr("ghost", paragraph(50)))
     removed: list[bool] = []
 
     async def remove_meanwhile() -> None:
         if not removed:
             removed.append(False)
-            removed[0] = await delete_orphans(own_tenant.database, filled, "ghost")
+            removed[0] = await delete_orphans(tenant.database, filled, "ghost")
 
     async with failpoints.during("swap.before_commit", lambda: _in_background(remove_meanwhile)):
-        await own_indexer.work()
+        await indexer.work()
     for task in _background:
         await task
     _background.clear()
-    assert (await own_indexer.reconcile()).total.found == Counter(incomplete=1)
-    await own_indexer.work()
-    await own_tenant.assert_holds(filled, TEXTS | {"ghost": paragraph(50)})
+    assert (await indexer.reconcile(filled)).found == Counter(incomplete=1)
+    await indexer.work()
+    await tenant.assert_holds(filled, TEXTS | {"ghost": paragraph(50)})
 
 
 _background: list[Any] = []
@@ -390,24 +407,23 @@ async def _in_background(work: Callable[[], Awaitable[None]]) -> None:
     await asyncio.sleep(0.2)
 
 
-async def test_counters_that_a_swap_has_written_since_they_were_read_are_left_for_the_next_pass(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+async def test_counters_that_a_swap_has_written_since_they_were_read_are_read_again(
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slot = kb_slots.row_id(kb_id=filled.kb_id, document_id="d1")
-    await own_tenant.database[kb_slots.NAME].update_one({"_id": slot}, {"$inc": {"chunks": 5}})
+    await tenant.database[kb_slots.NAME].update_one({"_id": slot}, {"$inc": {"chunks": 5}})
     read_counters = kb_slots.read_counters
 
     async def swap_after_reading(*args: Any) -> Any:
         counters = await read_counters(*args)
         monkeypatch.setattr(kb_slots, "read_counters", read_counters)
-        await own_indexer.publish(own_tenant.ocr("d1", paragraph(70), revision=5))
-        await own_indexer.work()
+        await indexer.publish(tenant.ocr("d1", paragraph(70), revision=5))
+        await indexer.work()
         return counters
 
     monkeypatch.setattr(kb_slots, "read_counters", swap_after_reading)
-    assert await WRONG_TOTALS.repair(own_tenant.database, filled) is False
-    assert await WRONG_TOTALS.repair(own_tenant.database, filled) is True
-    await own_tenant.assert_holds(filled, TEXTS | {"d1": paragraph(70)})
+    assert await WRONG_TOTALS.repair(tenant.database, filled)
+    await tenant.assert_holds(filled, TEXTS | {"d1": paragraph(70)})
 
 
 # Incremental passes.
@@ -423,8 +439,14 @@ async def incremental(indexer: Replica) -> PassReport:
     return report
 
 
+async def age_documents(tenant: Tenant) -> None:
+    """Let the documents have changed long ago."""
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    await tenant.database[documents.NAME].update_many({}, {"$set": {"changed_at": long_ago}})
+
+
 async def test_an_incremental_pass_finds_drift_of_documents_that_changed_in_every_knowledge_base(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     other = await own_tenant.create_kb("b")
     await incremental(own_indexer)
@@ -435,33 +457,32 @@ async def test_an_incremental_pass_finds_drift_of_documents_that_changed_in_ever
     await own_indexer.work()
     assert (await incremental(own_indexer)).total.found == Counter()
     await own_tenant.assert_holds(other, {"d1": TEXTS["d1"]})
-    assert filled.kb_id != other.kb_id
+    assert own_filled.kb_id != other.kb_id
 
 
 async def test_an_incremental_pass_looks_at_no_document_that_did_not_change(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await own_tenant.database[documents.NAME].update_many(
-        {}, {"$set": {"changed_at": datetime(2026, 1, 1, tzinfo=UTC)}}
-    )
-    await set_row(own_tenant, filled, config_hash="another")
+    await age_documents(own_tenant)
+    await set_row(own_tenant, own_filled, config_hash="another")
     assert (await incremental(own_indexer)).total.found == Counter()
 
 
 async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
-    own_tenant: Tenant, own_indexer: Replica
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kb = await fill_many(own_tenant, own_indexer, BACKLOG_LIMIT + 20)
+    monkeypatch.setattr(reconcile, "BACKLOG_LIMIT", 3)
     await own_tenant.database[document_index.NAME].update_many({}, {"$set": {"config_hash": "another"}})
+    await age_documents(own_tenant)
 
-    first = await own_indexer.reconcile()
-    assert (first.total.repaired, first.unfinished) == (Counter(wrong_config=BACKLOG_LIMIT), {kb.kb_id})
+    first = await own_indexer.full_pass()
+    assert (first.total.repaired, first.unfinished) == (Counter(wrong_config=3), {own_filled.kb_id})
     state = await reconciler_state.begin(own_tenant.database)
     await reconciler_state.save(own_tenant.database, state, unfinished=sorted(first.unfinished))
     await own_indexer.work()
 
     second = await incremental(own_indexer)
-    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=20), set())
+    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=2), set())
 
 
 # Leftovers of KBs that do not exist.
@@ -473,12 +494,12 @@ async def plant_zombie(tenant: Tenant, kb: KnowledgeBase) -> None:
 
 
 async def test_leftovers_of_a_knowledge_base_are_deleted_after_the_grace_period_and_others_stay(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     kept = await own_tenant.create_kb("a")
     await lose(own_indexer, own_tenant.ocr("d1", paragraph(9), revision=9))
-    assert (await own_indexer.reconcile()).total.repaired == Counter(stale_text=1, missing=len(TEXTS))
-    await plant_zombie(own_tenant, filled)
+    assert (await own_indexer.full_pass()).total.repaired == Counter(stale_text=1, missing=len(TEXTS))
+    await plant_zombie(own_tenant, own_filled)
     database, now = own_tenant.database, datetime.now(UTC)
 
     first = await delete_leftovers(database, first_found={}, now=now, grace=timedelta(hours=1))
@@ -487,25 +508,25 @@ async def test_leftovers_of_a_knowledge_base_are_deleted_after_the_grace_period_
     )
     assert first.found == soon.found == Counter(zombie_collection=1, zombie_rows=1)
     assert first.deleted == soon.deleted == Counter()
-    assert filled.vector_collection in await database.list_collection_names()
+    assert own_filled.vector_collection in await database.list_collection_names()
 
     later = await delete_leftovers(
         database, first_found=soon.first_found, now=now + timedelta(hours=1), grace=timedelta(hours=1)
     )
     assert (later.found, later.deleted, later.first_found) == (soon.found, soon.found, {})
-    await own_tenant.assert_gone(filled)
+    await own_tenant.assert_gone(own_filled)
     assert (await delete_leftovers(database, first_found={}, now=now, grace=timedelta(0))).found == Counter()
     await own_indexer.work()
     await own_tenant.assert_holds(kept, TEXTS | {"d1": paragraph(9)})
 
 
 async def test_leftovers_that_are_explained_meanwhile_are_kept(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     """A restore restores the KB last."""
-    row = await own_tenant.database[knowledge_bases.NAME].find_one({"_id": filled.kb_id})
+    row = await own_tenant.database[knowledge_bases.NAME].find_one({"_id": own_filled.kb_id})
     assert row is not None
-    await plant_zombie(own_tenant, filled)
+    await plant_zombie(own_tenant, own_filled)
     now = datetime.now(UTC)
     first = await delete_leftovers(own_tenant.database, first_found={}, now=now, grace=timedelta(hours=1))
     await own_tenant.database[knowledge_bases.NAME].insert_one(row)
@@ -515,13 +536,13 @@ async def test_leftovers_that_are_explained_meanwhile_are_kept(
     )
 
     assert (later.found, later.first_found) == (Counter(), {})
-    await own_tenant.assert_holds(filled, TEXTS)
+    await own_tenant.assert_holds(own_filled, TEXTS)
 
 
 async def test_a_full_pass_remembers_leftovers_for_the_next(
-    own_tenant: Tenant, own_indexer: Replica, filled: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
-    await plant_zombie(own_tenant, filled)
+    await plant_zombie(own_tenant, own_filled)
     for grace, gone in ((timedelta(hours=12), False), (timedelta(0), True)):
         state = await reconciler_state.begin(own_tenant.database)
         await reconciler_state.save(own_tenant.database, state, full_pass_due_at=datetime.now(UTC))
@@ -529,7 +550,7 @@ async def test_a_full_pass_remembers_leftovers_for_the_next(
         await made.make_due_pass(full_interval=timedelta(days=1), still_leader=leading)
         remembered = (await reconciler_state.begin(own_tenant.database)).leftovers
         assert (remembered == {}) is gone
-    await own_tenant.assert_gone(filled)
+    await own_tenant.assert_gone(own_filled)
 
 
 # Leaders.
@@ -546,7 +567,7 @@ async def test_a_leader_that_was_replaced_stores_nothing_and_ends_its_pass(own_i
 
 
 async def test_a_pass_ends_when_its_replica_is_no_longer_the_leader(
-    own_indexer: Replica, filled: KnowledgeBase
+    own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     async def lost() -> None:
         raise LeadershipLost
@@ -556,7 +577,7 @@ async def test_a_pass_ends_when_its_replica_is_no_longer_the_leader(
 
 
 async def test_a_full_pass_is_made_once_in_an_interval_and_first_at_a_random_time(
-    own_indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    own_indexer: Replica, own_filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full: list[datetime] = []
     make_full = passes.Passes.full

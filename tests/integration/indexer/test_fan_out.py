@@ -334,7 +334,7 @@ async def test_each_query_of_a_whole_life_names_the_organization(
     await indexer.scan()
     await indexer.publish(tenant.deleted("d", revision=6))
     await indexer.work()
-    await indexer.reconcile()
+    await indexer.full_pass()
     await indexer.begin_deletion_of_kb(other_kb)
     await indexer.finish_deletion_of_kb(other_kb)
 

@@ -285,14 +285,14 @@ async def test_the_reconciler_queues_drifted_documents_without_a_job_and_nothing
     await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
     own_indexer.producer.sent_to(*LANES)
 
-    report = await own_indexer.reconcile()
+    report = await own_indexer.full_pass()
 
     assert report.total.found == report.total.repaired == Counter(stale=2, stale_snapshot=1, missing=2)
     assert sorted(asked_for(own_indexer.producer.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
     assert {message.topic for message in own_indexer.producer.sent} == {topics.INDEX_BACKFILL.name}
 
     await own_indexer.handle_commands()
-    assert (await own_indexer.reconcile()).total.found == Counter()
+    assert (await own_indexer.full_pass()).total.found == Counter()
     states = {document_id: job.state for (_, document_id), job in (await own_tenant.jobs()).items()}
     assert states == {
         "unfit": IndexJobState.FAILED,
@@ -309,7 +309,7 @@ async def test_the_reconciler_queues_drifted_documents_without_a_job_and_nothing
 async def test_commands_of_the_reconciler_are_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
-    assert (await own_indexer.reconcile()).total.repaired.total() > 0
+    assert (await own_indexer.full_pass()).total.repaired.total() > 0
 
     await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
 
@@ -320,7 +320,7 @@ async def test_the_reconciler_leaves_a_knowledge_base_alone_that_is_being_delete
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.begin_deletion_of_kb(kb)
-    assert (await own_indexer.reconcile()).total.found == Counter()
+    assert (await own_indexer.full_pass()).total.found == Counter()
     assert await own_tenant.jobs() == {}
 
 

@@ -1,6 +1,7 @@
 """Jobs, backfills, failed KBs and budgets: what their owners missed is repaired, what they work on is not touched."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,26 +51,31 @@ def ago(time: timedelta) -> datetime:
     return datetime.now(UTC) - time
 
 
+def at_once(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `fields` with times in place of ages: parameters are made long before their test."""
+    return {name: ago(value) if isinstance(value, timedelta) else value for name, value in fields.items()}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"next_attempt_at": ago(11 * MINUTE)}, id="no sweeper takes it"),
+        pytest.param({"next_attempt_at": 11 * MINUTE}, id="no sweeper takes it"),
         pytest.param(
             {
                 "state": "running",
-                "next_attempt_at": ago(30 * MINUTE),
+                "next_attempt_at": 30 * MINUTE,
                 "lease_owner": "dead",
-                "lease_until": ago(11 * MINUTE),
+                "lease_until": 11 * MINUTE,
             },
             id="its worker is dead",
         ),
         pytest.param(
-            {"state": "running", "lease_owner": "x", "lease_until": ago(-timedelta(days=400))}, id="a lease without end"
+            {"state": "running", "lease_owner": "x", "lease_until": -timedelta(days=400)}, id="a lease without end"
         ),
     ],
 )
 async def test_a_stuck_job_is_released_for_another_worker(database: Database, fields: dict[str, Any]) -> None:
-    await open_job(database, **fields)
+    await open_job(database, **at_once(fields))
 
     report = await repair_deployment(database, thorough=False)
 
@@ -82,24 +88,24 @@ async def test_a_stuck_job_is_released_for_another_worker(database: Database, fi
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"next_attempt_at": ago(9 * MINUTE)}, id="due for a short time"),
-        pytest.param({"next_attempt_at": ago(-MINUTE)}, id="not due"),
-        pytest.param({"next_attempt_at": ago(90 * MINUTE), "queued": True}, id="queued behind others"),
-        pytest.param({"next_attempt_at": ago(90 * MINUTE), "state": "paused"}, id="paused"),
-        pytest.param({"next_attempt_at": ago(90 * MINUTE), "state": "failed"}, id="failed"),
+        pytest.param({"next_attempt_at": 9 * MINUTE}, id="due for a short time"),
+        pytest.param({"next_attempt_at": -MINUTE}, id="not due"),
+        pytest.param({"next_attempt_at": 90 * MINUTE, "queued": True}, id="queued behind others"),
+        pytest.param({"next_attempt_at": 90 * MINUTE, "state": "paused"}, id="paused"),
+        pytest.param({"next_attempt_at": 90 * MINUTE, "state": "failed"}, id="failed"),
         pytest.param(
             {
                 "state": "running",
-                "next_attempt_at": ago(90 * MINUTE),
+                "next_attempt_at": 90 * MINUTE,
                 "lease_owner": "alive",
-                "lease_until": ago(-MINUTE),
+                "lease_until": -MINUTE,
             },
             id="being worked on",
         ),
     ],
 )
 async def test_a_job_that_waits_or_is_worked_on_is_not_stuck(database: Database, fields: dict[str, Any]) -> None:
-    await open_job(database, **fields)
+    await open_job(database, **at_once(fields))
     assert (await repair_deployment(database, thorough=True)).found["stuck_job"] == 0
 
 
@@ -126,22 +132,22 @@ async def start_backfill(database: Database, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "is_stuck"),
     [
-        pytest.param({"created_at": ago(11 * MINUTE)}, True, id="never begun"),
-        pytest.param({"created_at": ago(9 * MINUTE)}, False, id="just created"),
-        pytest.param({"lease_owner": "dead", "lease_until": ago(11 * MINUTE)}, True, id="its worker is dead"),
-        pytest.param({"lease_owner": "x", "lease_until": ago(-timedelta(days=400))}, True, id="a lease without end"),
+        pytest.param({"created_at": 11 * MINUTE}, True, id="never begun"),
+        pytest.param({"created_at": 9 * MINUTE}, False, id="just created"),
+        pytest.param({"lease_owner": "dead", "lease_until": 11 * MINUTE}, True, id="its worker is dead"),
+        pytest.param({"lease_owner": "x", "lease_until": -timedelta(days=400)}, True, id="a lease without end"),
         pytest.param(
-            {"created_at": ago(90 * MINUTE), "lease_owner": "alive", "lease_until": ago(-MINUTE)},
+            {"created_at": 90 * MINUTE, "lease_owner": "alive", "lease_until": -MINUTE},
             False,
             id="being worked on",
         ),
-        pytest.param({"created_at": ago(90 * MINUTE), "state": "done"}, False, id="done"),
+        pytest.param({"created_at": 90 * MINUTE, "state": "done"}, False, id="done"),
     ],
 )
 async def test_a_backfill_that_no_worker_continues_is_released(
     database: Database, fields: dict[str, Any], *, is_stuck: bool
 ) -> None:
-    await start_backfill(database, **fields)
+    await start_backfill(database, **at_once(fields))
 
     report = await repair_deployment(database, thorough=False)
 
@@ -165,17 +171,17 @@ async def add_message(database: Database, *, age: timedelta, **fields: Any) -> N
 @pytest.mark.parametrize(
     ("until", "repaired"),
     [
-        pytest.param(ago(-timedelta(days=400)), True, id="a lease without end"),
-        pytest.param(ago(MINUTE), True, id="an expired lease"),
+        pytest.param(-timedelta(days=400), True, id="a lease without end"),
+        pytest.param(MINUTE, True, id="an expired lease"),
         pytest.param(None, False, id="no lease: only reported"),
     ],
 )
 async def test_messages_that_no_relay_sends_are_found_and_their_bucket_is_released(
-    database: Database, until: datetime | None, *, repaired: bool
+    database: Database, until: timedelta | None, *, repaired: bool
 ) -> None:
     await add_message(database, age=11 * MINUTE)
     if until is not None:
-        await hold(database, "outbox/3", until=until)
+        await hold(database, "outbox/3", until=ago(until))
 
     report = await repair_deployment(database, thorough=False)
 
@@ -187,14 +193,15 @@ async def test_messages_that_no_relay_sends_are_found_and_their_bucket_is_releas
     "fields",
     [
         pytest.param({"age": 9 * MINUTE}, id="young"),
-        pytest.param({"age": 90 * MINUTE, "sent_at": ago(MINUTE)}, id="sent"),
-        pytest.param({"age": 90 * MINUTE, "sent_at": False, "unsendable_at": ago(MINUTE)}, id="unsendable"),
+        pytest.param({"age": 90 * MINUTE, "sent_at": MINUTE}, id="sent"),
+        pytest.param({"age": 90 * MINUTE, "sent_at": False, "unsendable_at": MINUTE}, id="unsendable"),
         pytest.param({"age": 90 * MINUTE, "bucket": 4}, id="its relay has the lease"),
     ],
 )
 async def test_other_messages_are_not_stuck(database: Database, fields: dict[str, Any]) -> None:
     await hold(database, "outbox/4", until=ago(-MINUTE))
-    await add_message(database, **fields)
+    age = fields.pop("age")
+    await add_message(database, age=age, **at_once(fields))
     assert (await repair_deployment(database, thorough=True)).found["stuck_outbox"] == 0
     assert await database[leases.NAME].count_documents({}) == 1
 

@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kb_reconciler.drift.kinds import KnowledgeBaseDrift
 from kb_shared.mongo import document_index, kb_slots
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import current_snapshot
+
+_MAX_ATTEMPTS: Final = 5
 
 
 async def _detect(database: Database, kb: KnowledgeBase) -> bool:
@@ -25,6 +28,14 @@ class _SlotCount:
 
 
 async def _repair(database: Database, kb: KnowledgeBase) -> bool:
+    for _ in range(_MAX_ATTEMPTS):
+        if await _correct(database, kb):
+            return True
+    return False
+
+
+async def _correct(database: Database, kb: KnowledgeBase) -> bool:
+    """Set the counters of all slots; return False if a swap has written one of them meanwhile."""
     counts: defaultdict[str, _SlotCount] = defaultdict(_SlotCount)
     async with current_snapshot(database) as snapshot:
         slots = await kb_slots.read_counters(database, snapshot, kb.key)
@@ -32,13 +43,13 @@ async def _repair(database: Database, kb: KnowledgeBase) -> bool:
             count = counts[kb_slots.row_id(kb_id=kb.kb_id, document_id=document_id)]
             count.documents += 1
             count.chunks += chunk_count
-    repaired = True
+    unchanged = True
     for slot in slots:
         count = counts[slot.slot_id]
         if (slot.documents, slot.chunks) != (count.documents, count.chunks):
             corrected = replace(slot, documents=count.documents, chunks=count.chunks)
-            repaired &= await kb_slots.correct_counters(database, kb.key, corrected)
-    return repaired
+            unchanged &= await kb_slots.correct_counters(database, kb.key, corrected)
+    return unchanged
 
 
 WRONG_TOTALS = KnowledgeBaseDrift("wrong_totals", _detect, _repair)
