@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Final
 
 import structlog
+from pymongo.errors import PyMongoError
 
 from kb_reconciler.drift.comparisons import find_chunk_drift, find_membership_drift
 from kb_reconciler.drift.confirmation import confirm
-from kb_reconciler.drift.kinds import DocumentDrift, RepairTools
+from kb_reconciler.drift.kinds import DocumentDrift, KnowledgeBaseDrift, RepairTools
 from kb_reconciler.drift.registry import DOCUMENT_DRIFT, KNOWLEDGE_BASE_DRIFT
 from kb_reconciler.slices import Slice
+from kb_shared.errors import TransientError
 from kb_shared.mongo import document_index, index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
@@ -168,13 +170,20 @@ class KnowledgeBaseReconciler:
 
     async def _reconcile_whole(self) -> None:
         for kind in KNOWLEDGE_BASE_DRIFT:
-            if not await kind.detect(self.database, self.kb):
-                continue
-            self.report.found[kind.name] += 1
-            repair = PlannedRepair(self.kb.kb_id, kind.name)
-            await self.on_found([repair])
-            if self.rules.admits(repair):
-                repaired = await kind.repair(self.database, self.kb)
-                self.report.repaired[kind.name] += repaired
-                self.report.complete &= repaired
-                log.info("drift.repaired", kind=kind.name, kb_id=self.kb.kb_id, repaired=repaired)
+            try:
+                await self._reconcile_kind(kind)
+            except (PyMongoError, TransientError) as error:
+                # A deployment without Atlas search has no search indexes, but the rest of its drift is repaired.
+                log.warning("drift.repair_failed", kind=kind.name, kb_id=self.kb.kb_id, error=type(error).__name__)
+
+    async def _reconcile_kind(self, kind: KnowledgeBaseDrift) -> None:
+        if not await kind.detect(self.database, self.kb):
+            return
+        self.report.found[kind.name] += 1
+        repair = PlannedRepair(self.kb.kb_id, kind.name)
+        await self.on_found([repair])
+        if self.rules.admits(repair):
+            repaired = await kind.repair(self.database, self.kb)
+            self.report.repaired[kind.name] += repaired
+            self.report.complete &= repaired
+            log.info("drift.repaired", kind=kind.name, kb_id=self.kb.kb_id, repaired=repaired)

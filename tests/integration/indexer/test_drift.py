@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pymongo.errors import OperationFailure
 
 from kb_reconciler import passes, reconcile, slices
 from kb_reconciler import state as reconciler_state
@@ -25,12 +26,20 @@ from kb_reconciler.state import LeadershipLost
 from kb_shared import failpoints
 from kb_shared.membership import Action
 from kb_shared.membership.drift import find_drift
-from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, knowledge_bases
+from kb_shared.mongo import chunk_indexes, document_index, documents, index_jobs, kb_slots, knowledge_bases
 from kb_shared.mongo.chunks_digest import build_chunk_expression, chunks_digest
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.planted_drift import PLANTS, TEXTS, copy_chunks, lose, set_row
+from tests.integration.indexer.planted_drift import (
+    PLANTS,
+    TEXTS,
+    copy_chunks,
+    lose,
+    plant_incomplete,
+    plant_wrong_totals,
+    set_row,
+)
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph
 
 TESTED_ELSEWHERE = {
@@ -424,6 +433,20 @@ async def test_counters_that_a_swap_has_written_since_they_were_read_are_read_ag
     monkeypatch.setattr(kb_slots, "read_counters", swap_after_reading)
     assert await WRONG_TOTALS.repair(tenant.database, filled)
     await tenant.assert_holds(filled, TEXTS | {"d1": paragraph(70)})
+
+
+async def test_a_kind_that_can_not_be_looked_for_does_not_keep_others_from_being_repaired(
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a deployment without Atlas search."""
+    await plant_incomplete(tenant, indexer, filled)
+    await plant_wrong_totals(tenant, indexer, filled)
+
+    async def fail(*_: object) -> None:
+        raise OperationFailure("no search here", 31082)
+
+    monkeypatch.setattr(chunk_indexes, "read_state", fail)
+    assert (await indexer.reconcile(filled)).repaired == Counter(incomplete=1, wrong_totals=1)
 
 
 # Incremental passes.
