@@ -315,7 +315,12 @@ async def _system(
 ) -> AsyncIterator[SystemUnderTest]:
     name = f"chaos_{plan.seed}_{uuid4().hex[:12]}"
     brokers = servers.clusters.brokers
-    services = ["kb_api", *indexer_names(plan.replicas), "kb_search", *(["kb_reconciler"] if reconciler else [])]
+    services = [
+        "kb_api",
+        *indexer_names(plan.replicas),
+        "kb_search",
+        *(["kb_reconciler:1", "kb_reconciler:2"] if reconciler else []),
+    ]
     async with (
         Stack(
             folder,

@@ -225,7 +225,9 @@ async def run(tenant: Tenant, indexer: Replica, lossy: Replica, *, documents: in
     spus = await tenant.spus()
     async with scenario.busy(report):
         for _ in range(MAX_PASSES):
-            report.passes.append(await scenario.make_pass())
+            # Two reconcilers at once, as when one does not notice that it has lost its lease.
+            found, _ = await run_all_or_cancel([scenario.make_pass(), scenario.make_pass()])
+            report.passes.append(found)
     await indexer.work()
     left = await scenario.make_pass()
     assert left == Counter(), f"{left} is left after {MAX_PASSES} passes"

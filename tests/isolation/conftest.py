@@ -29,13 +29,26 @@ from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.unsendable_messages import mark_unsendable
-from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, tags
+from kb_shared.mongo import (
+    agents,
+    api_keys,
+    backfills,
+    dead_letters,
+    index_jobs,
+    llm_providers,
+    outbox,
+    reconcile_passes,
+    reconcile_plans,
+    tags,
+)
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.mongo.reconcile_passes import ReconcilePass
+from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope
 from kb_shared.mongo.tags import Tag
 from kb_shared.secrets.key_ring import KeyRing
 from tests.indexes import create_all_indexes
@@ -67,6 +80,7 @@ class TwoTenants:
     victim_key: str
     victim_job: str
     victim_letter: str
+    victim_plan: str
     victim_message: str
     victims_writings: dict[str, str]
     """Ids of its prompt, agent, tool, run and thread."""
@@ -118,6 +132,7 @@ async def tenants(
         victim_key="",
         victim_job=await _start_job(database, victim),
         victim_letter=await _file_letter(database),
+        victim_plan=await _stop_pass(database, victim),
         victim_message=await _set_aside_message(database),
         victims_writings=await _write(database, victim),
     )
@@ -174,6 +189,30 @@ async def _start_job(database: Database, victim: Knowledge) -> str:
         ).job_id
 
     return await in_transaction(database, start)
+
+
+async def _stop_pass(database: Database, victim: Knowledge) -> str:
+    """Store what a pass of the reconciler left for a person of the victim, and what it counted."""
+    plan = await reconcile_plans.create_stopped(
+        database,
+        PlanScope(VICTIM, victim.kb.kb_id),
+        found={"stale": 1},
+        repairs=[PlannedRepair(victim.kb.kb_id, "stale", CANARY)],
+    )
+    await reconcile_passes.add(
+        database,
+        [
+            ReconcilePass(
+                organization_id=VICTIM,
+                kind="full",
+                started_at=plan.created_at,
+                finished_at=plan.created_at,
+                knowledge_bases=1,
+                found={CANARY: 1},
+            )
+        ],
+    )
+    return plan.plan_id
 
 
 async def _file_letter(database: Database) -> str:

@@ -53,7 +53,8 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
     monkeypatch.setattr(confirmation, "find_drift", find_drift_unless_unlucky)
     report = await indexer.full_pass()
 
-    assert (report.skipped, report.unfinished) == (1, {unlucky.kb_id})
+    assert report.skipped == 1
+    assert unlucky.kb_id in report.unfinished
     assert (await tenant.jobs()).keys() == {(kb.kb_id, "d") for kb in others}
 
 

@@ -19,7 +19,7 @@ from kb_reconciler import state as reconciler_state
 from kb_reconciler.changes import find_changes
 from kb_reconciler.deployment import repair_deployment
 from kb_reconciler.drift.kinds import RepairTools
-from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT
+from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT, MEMBERSHIP_DRIFT
 from kb_reconciler.leftovers import LeftoverReport, delete_leftovers
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import Slice, one_slice, split
@@ -68,15 +68,19 @@ class PassReport:
     compared: dict[str, set[str]] = field(default_factory=dict)
     """KBs that were compared, by organization."""
     unfinished: set[str] = field(default_factory=set)
-    """KBs that the next pass compares once more: drift is left there, or they could not be compared."""
+    """KBs that the next pass compares once more: drift was found there, or they could not be compared."""
+    thorough: bool = False
+    """True if chunks were compared in any KB."""
     skipped: int = 0
     """Number of KBs that could not be compared."""
 
-    def add(self, kb: KnowledgeBase, report: KnowledgeBaseReport) -> None:
+    def add(self, kb: KnowledgeBase, report: KnowledgeBaseReport, *, thorough: bool) -> None:
         self.total.add(report)
         self.of_organizations.setdefault(kb.organization_id, DriftCounts()).add(report)
         self.compared.setdefault(kb.organization_id, set()).add(kb.kb_id)
-        if not report.complete:
+        self.thorough |= thorough
+        # Drift that was repaired must not be found again. What was stopped would be.
+        if not report.complete or (thorough and report.found - report.stopped):
             self.unfinished.add(kb.kb_id)
 
 
@@ -191,7 +195,7 @@ class Passes:
                     whole=work.thorough,
                 )
                 result = await reconciler.run(_while_leader(work.slices, still_leader))
-                report.add(kb, result)
+                report.add(kb, result, thorough=work.thorough)
                 await self._store_stopped(kb, result)
             except (PyMongoError, TransientError) as error:
                 # The other KBs may succeed.
@@ -240,7 +244,8 @@ def _stored(kind: PassKind, report: PassReport, started_at: datetime) -> list[Re
 
 
 def _publish(kind: PassKind, report: PassReport) -> None:
-    for drift in DRIFT_OF_KBS:
+    # Kinds that were not looked for keep what the last pass found that did.
+    for drift in DRIFT_OF_KBS if report.thorough else MEMBERSHIP_DRIFT:
         RECONCILER_DRIFT.labels(drift.name).set(report.total.found[drift.name])
     for outcome, counts in (("repaired", report.total.repaired), ("stopped", report.total.stopped)):
         for name, number in counts.items():

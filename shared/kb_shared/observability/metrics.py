@@ -244,8 +244,8 @@ OUTBOX_UNSENDABLE = Counter(
 )
 RECONCILER_DRIFT = Gauge(
     "kb_reconciler_drift",
-    "Drift that the last pass found, by kind (use max, not sum). Above 0 pass after pass: repairs fail or the cause"
-    " goes on; see drift.repaired and pass.finished in the logs.",
+    "Drift by kind that the last pass found that looked for it (use max, not sum). Above 0 pass after pass: repairs"
+    " fail or the cause goes on; see drift.repaired and pass.finished in the logs.",
     ["kind"],
 )
 RECONCILER_REPAIRS = Counter(

@@ -18,11 +18,13 @@ from kb_shared.mongo import (
     knowledge_bases,
     llm_providers,
     rate_limits,
+    reconcile_passes,
+    reconcile_plans,
     spu_ledger,
     tags,
 )
 
-TENANT_DATA = {runs.THREADS} | {
+TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
     module.NAME
     for module in (
         agents,
@@ -40,6 +42,8 @@ TENANT_DATA = {runs.THREADS} | {
         prompts,
         query_log,
         rate_limits,
+        reconcile_passes,
+        reconcile_plans,
         runs,
         spu_ledger,
         tags,
@@ -82,6 +86,8 @@ def organizations_named(command: Mapping[str, Any]) -> Iterator[str]:
 
 def _queries(kind: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the filters that select the rows; for an insert the rows themselves."""
+    if kind == "aggregate" and "$listSearchIndexes" in (command["pipeline"] or [{}])[0]:
+        return []  # reads no rows
     if kind == "aggregate":
         return [_of_stage(pipeline[0] if pipeline else {}) for pipeline in _pipelines(command["pipeline"])]
     if kind in _MANY:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from pymongo.errors import OperationFailure
 
 from kb_reconciler import passes, reconcile, slices
@@ -505,7 +506,28 @@ async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
     await own_indexer.work()
 
     second = await incremental(own_indexer)
-    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=2), set())
+    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=2), {own_filled.kb_id})
+    await own_indexer.work()
+    third = await incremental(own_indexer)
+    assert (third.total.found, third.unfinished) == (Counter(), set())
+
+
+async def test_the_metric_of_drift_shows_what_the_last_pass_found_that_looked_for_it(
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
+) -> None:
+    def shown(kind: str) -> float | None:
+        return REGISTRY.get_sample_value("kb_reconciler_drift", {"kind": kind})
+
+    await plant_incomplete(own_tenant, own_indexer, own_filled)
+    found = await own_indexer.full_pass()
+    assert (shown("incomplete"), found.unfinished) == (1, {own_filled.kb_id})
+    await incremental(own_indexer)
+    assert shown("incomplete") == 1, "an incremental pass compares no chunks"
+    await own_indexer.work()
+    state = await reconciler_state.begin(own_tenant.database)
+    await reconciler_state.save(own_tenant.database, state, unfinished=sorted(found.unfinished))
+    await incremental(own_indexer)
+    assert shown("incomplete") == 0
 
 
 # Leftovers of KBs that do not exist.

@@ -22,7 +22,6 @@ from kb_shared.mongo.rows import RowMapper, UnreadableRow
 
 WITHOUT_MAPPER = {
     "embedding_cache": "a hash and its vector; only the vector is read",
-    "kb_slots": "counters, which the server adds up",
     "leases": "an owner, which the same command has written",
     "organizations": "a counter, which is never read",
     "query_log": "the server computes figures from its rows",

@@ -4,7 +4,14 @@ from typing import Final
 
 from kb_reconciler.drift.failed_kb import FAILED_KB
 from kb_reconciler.drift.incomplete import INCOMPLETE
-from kb_reconciler.drift.kinds import DeploymentDrift, DocumentDrift, DriftKind, KnowledgeBaseDrift, LeftoverDrift
+from kb_reconciler.drift.kinds import (
+    Comparison,
+    DeploymentDrift,
+    DocumentDrift,
+    DriftKind,
+    KnowledgeBaseDrift,
+    LeftoverDrift,
+)
 from kb_reconciler.drift.missing import MISSING
 from kb_reconciler.drift.orphan_vectors import ORPHAN_VECTORS
 from kb_reconciler.drift.search_index import SEARCH_INDEX
@@ -48,6 +55,10 @@ LEFTOVER_DRIFT: Final[tuple[LeftoverDrift, ...]] = (ZOMBIE_COLLECTION, ZOMBIE_RO
 
 DRIFT_OF_KBS: Final[tuple[DriftKind, ...]] = (*DOCUMENT_DRIFT, *KNOWLEDGE_BASE_DRIFT)
 """Kinds that a pass looks for in each KB."""
+MEMBERSHIP_DRIFT: Final[tuple[DriftKind, ...]] = tuple(
+    kind for kind in DOCUMENT_DRIFT if kind.comparison is Comparison.MEMBERSHIP
+)
+"""Kinds that every pass looks for."""
 NAMES: Final = (
     *(kind.name for kind in DRIFT_OF_KBS),
     *(kind.name for kind in DEPLOYMENT_DRIFT),
