@@ -126,7 +126,7 @@ class KnowledgeBaseReconciler:
 
     async def _repair(self, kind: DocumentDrift, document_ids: Sequence[str]) -> None:
         while document_ids:
-            room = await self._room()
+            room = await self._room() if kind.opens_jobs else len(document_ids)
             now, document_ids = document_ids[:room], document_ids[room:]
             if now:
                 repaired = await kind.repair(self.tools, self.kb, now)

@@ -512,6 +512,16 @@ async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
     assert (third.total.found, third.unfinished) == (Counter(), set())
 
 
+async def test_orphans_are_deleted_although_the_knowledge_base_has_enough_jobs(
+    tenant: Tenant, indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "BACKLOG_LIMIT", 0)
+    await copy_chunks(tenant, filled, to="ghost")
+    await set_row(tenant, filled, config_hash="another")
+    report = await indexer.reconcile(filled)
+    assert (report.repaired, report.complete) == (Counter(orphan_vectors=1), False)
+
+
 async def test_the_metric_of_drift_shows_what_the_last_pass_found_that_looked_for_it(
     own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:

@@ -48,6 +48,8 @@ class DocumentDrift:
     condition: Callable[[KnowledgeBase], Row]
     """Function that builds the condition on a compared document. The first kind whose condition holds applies."""
     repair: RepairFunction
+    opens_jobs: bool = True
+    """True if the repair opens a job for each document: a KB gets a limited number of them."""
     removes: bool = False
     """True if the repair takes the document, or chunks of it, out of the KB: the brake counts such repairs."""
 

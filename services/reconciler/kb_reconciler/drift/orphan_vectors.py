@@ -34,4 +34,6 @@ async def delete_orphans(database: Database, kb: KnowledgeBase, document_id: str
     return await in_transaction(database, work)
 
 
-ORPHAN_VECTORS = DocumentDrift("orphan_vectors", Comparison.CHUNKS, _condition, repair=_delete, removes=True)
+ORPHAN_VECTORS = DocumentDrift(
+    "orphan_vectors", Comparison.CHUNKS, _condition, repair=_delete, opens_jobs=False, removes=True
+)
