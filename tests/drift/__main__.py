@@ -9,7 +9,6 @@ import asyncio
 import json
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -39,7 +38,7 @@ def main() -> None:
             report = asyncio.run(_run(Path(folder), documents=options.documents, seed=options.seed))
         except* AssertionError as errors:
             sys.exit(f"seed {options.seed}: {errors.exceptions}")
-    figures = {"seed": options.seed, **asdict(report), "seconds": round(monotonic() - began, 1)}
+    figures = {"seed": options.seed, **report.figures(), "seconds": round(monotonic() - began, 1)}
     lines = [json.dumps(figures)] if options.json else [f"{name}: {value}" for name, value in figures.items()]
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -33,7 +33,19 @@ class DriftReport:
     reads: int = 0
     """Number of documents that were read while repairs went on."""
     indexed_meanwhile: int = 0
-    spus_of_repairs: int = 0
+    spus_charged: int = 0
+    """SPUs since the drift was planted: of repairs, and of documents that were indexed meanwhile."""
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures for a JSON object."""
+        return {
+            "documents": self.documents,
+            "planted": dict(self.planted),
+            "passes": [dict(found) for found in self.passes],
+            "reads": self.reads,
+            "indexed_meanwhile": self.indexed_meanwhile,
+            "spus_charged": self.spus_charged,
+        }
 
 
 @dataclass(slots=True)
@@ -236,5 +248,5 @@ async def run(tenant: Tenant, indexer: Replica, lossy: Replica, *, documents: in
     for tag, kb in scenario.kbs.items():
         await tenant.assert_holds(kb, scenario.expected(tag))
     await tenant.assert_settled()
-    report.spus_of_repairs = await tenant.spus() - spus
+    report.spus_charged = await tenant.spus() - spus
     return report
