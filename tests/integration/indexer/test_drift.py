@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,6 +41,7 @@ from tests.integration.indexer.planted_drift import (
     set_row,
 )
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph
+from tests.waiting import until
 
 TESTED_ELSEWHERE = {
     *(kind.name for kind in LEFTOVER_DRIFT),
@@ -384,7 +384,7 @@ async def test_chunks_of_a_document_that_was_indexed_meanwhile_are_no_orphans(
 
 
 async def test_the_removal_of_orphans_and_a_swap_of_the_document_do_not_pass_each_other(
-    tenant: Tenant, indexer: Replica, filled: KnowledgeBase
+    tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog, filled: KnowledgeBase
 ) -> None:
     """The swap reads no chunks of a document without a row; the removal must not delete those that it writes.
 
@@ -392,29 +392,19 @@ async def test_the_removal_of_orphans_and_a_swap_of_the_document_do_not_pass_eac
     """
     await copy_chunks(tenant, filled, to="ghost")
     await indexer.publish(tenant.ocr("ghost", paragraph(50)))
-    removed: list[bool] = []
+    removals: list[asyncio.Task[bool]] = []
 
     async def remove_meanwhile() -> None:
-        if not removed:
-            removed.append(False)
-            removed[0] = await delete_orphans(tenant.database, filled, "ghost")
+        if not removals:
+            removals.append(asyncio.create_task(delete_orphans(rival.database, filled, "ghost")))
+            await until(lambda: removals[0].done() or rival_command_log.held_up(), every_s=0.005)
 
-    async with failpoints.during("swap.before_commit", lambda: _in_background(remove_meanwhile)):
+    async with failpoints.during("swap.before_commit", remove_meanwhile):
         await indexer.work()
-    for task in _background:
-        await task
-    _background.clear()
+    assert [await removal for removal in removals] == [False], "the document has a row by then"
     assert (await indexer.reconcile(filled)).found == Counter(incomplete=1)
     await indexer.work()
     await tenant.assert_holds(filled, TEXTS | {"ghost": paragraph(50)})
-
-
-_background: list[Any] = []
-
-
-async def _in_background(work: Callable[[], Awaitable[None]]) -> None:
-    _background.append(asyncio.ensure_future(work()))
-    await asyncio.sleep(0.2)
 
 
 async def test_counters_that_a_swap_has_written_since_they_were_read_are_read_again(
@@ -485,7 +475,7 @@ async def test_an_incremental_pass_finds_drift_of_documents_that_changed_in_ever
 
 
 async def test_an_incremental_pass_looks_at_no_document_that_did_not_change(
-    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    own_tenant: Tenant, own_indexer: Replica, own_filled: KnowledgeBase
 ) -> None:
     await age_documents(own_tenant)
     await set_row(own_tenant, own_filled, config_hash="another")
