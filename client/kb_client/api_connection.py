@@ -31,7 +31,9 @@ class ApiConnection:
         names = ("KB_BASE_URL", "KB_ORGANIZATION", "KB_API_KEY")
         missing = [name for name in names if not environment.get(name)]
         if missing:
-            raise UnusableApi(f"{' and '.join(missing)} must be set. For a local stack, `kb status` prints the values.")
+            raise UnusableApi(
+                f"set {', '.join(missing)} in the environment; for a local stack, `kb up` prints the values"
+            )
         return cls(*(environment[name] for name in names))
 
     def open(self, transport: httpx.BaseTransport | None = None) -> httpx.Client:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import httpx
 import typer
@@ -64,11 +65,17 @@ def _start(
     client: httpx.Client, *, kb_id: str | None, document: str | None, dry_run: bool, apply: str | None
 ) -> dict[str, Any]:
     if apply is not None:
-        return call(client, "POST", f"/reconcile/plans/{apply}/apply")
+        return call(client, "POST", f"/reconcile/plans/{_quoted(apply)}/apply")
     path = "/reconcile"
     if kb_id is not None:
-        path = f"/knowledge-bases/{kb_id}{'' if document is None else f'/documents/{document}'}/reconcile"
+        of_document = "" if document is None else f"/documents/{_quoted(document)}"
+        path = f"/knowledge-bases/{_quoted(kb_id)}{of_document}/reconcile"
     return call(client, "POST", path, params={"dry_run": dry_run})
+
+
+def _quoted(identifier: str) -> str:
+    """Encode an id that a person has typed as one segment of a path."""
+    return quote(identifier, safe="")
 
 
 def _wait(client: httpx.Client, plan: dict[str, Any], *, show_progress: bool) -> dict[str, Any]:

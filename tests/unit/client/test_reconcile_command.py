@@ -84,6 +84,13 @@ def test_it_asks_for_what_the_arguments_name_with_the_key_of_the_environment(
     assert "No drift was found." in result.stdout
 
 
+def test_an_id_is_one_segment_of_the_path_whatever_was_typed(run: Callable[..., Result]) -> None:
+    server = PlanServer({})
+    run(server.answer, "../tags?x", "--document", "a/b")
+    path = server.requests[0].url.raw_path.decode()
+    assert path.startswith("/v0/orgs/acme/knowledge-bases/..%2Ftags%3Fx/documents/a%2Fb/reconcile?")
+
+
 def test_it_waits_until_the_reconciler_is_done(run: Callable[..., Result]) -> None:
     states = ("requested", "requested", "running", "running", "done")
     server = PlanServer(*({"state": state, "slices": 2, "compared": n} for n, state in enumerate(states)))
@@ -145,7 +152,10 @@ def test_a_reconciler_that_makes_no_progress_is_not_waited_for_without_end(
 
 def test_missing_settings_are_named(run: Callable[..., Result]) -> None:
     result = run(PlanServer({}).answer, environment={"KB_BASE_URL": "http://kb.test"})
-    assert (result.exit_code, result.stderr.startswith("error: KB_ORGANIZATION and KB_API_KEY must be set")) == (
+    assert (
+        result.exit_code,
+        result.stderr.startswith("error: set KB_ORGANIZATION, KB_API_KEY in the environment"),
+    ) == (
         1,
         True,
     )
