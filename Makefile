@@ -6,6 +6,9 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 LOCAL := not kafka_cluster and not replica_set
 
+# Without cached bytecode, each of the processes that tests start would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients check format lock schemas bench clean
 

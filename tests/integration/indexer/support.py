@@ -395,15 +395,16 @@ class Tenant:
         earlier = {"$subtract": ["$at", 600_000]}
         await self.database[rate_limits.NAME].update_many(mine, [{"$set": {"at": earlier}}])
         await self.database[circuits.NAME].update_many(mine, [{"$set": {"open_until": earlier}}])
-        now = datetime.now(UTC)
+        # A lease is valid for the whole millisecond in which it ends.
+        past = datetime.now(UTC) - timedelta(milliseconds=1)
         await self.database[index_jobs.NAME].update_many(
             {"organization_id": self.organization_id, "next_attempt_at": {"$ne": None}},
             [
                 {
                     "$set": {
-                        "next_attempt_at": now,
+                        "next_attempt_at": past,
                         "postponed_until": None,
-                        "lease_until": {"$cond": ["$lease_owner", now, None]},
+                        "lease_until": {"$cond": ["$lease_owner", past, None]},
                     }
                 }
             ],
