@@ -8,11 +8,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from kb_contracts.cloudevents import Payload
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo import document_index, kb_slots, knowledge_bases, vectors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.support import LANES, Replica, Tenant, record, text_of
+from kb_shared.mongo.vector import to_binary
+from tests.integration.indexer.planted_drift import forget_embeddings
+from tests.integration.indexer.support import DIMENSIONS, LANES, Replica, Tenant, record, text_of
 
 DRIFTED_SHARE: Final = 0.05
 TAGS: Final = ("a", "b")
@@ -201,6 +205,15 @@ async def _copy_chunks(scenario: DriftScenario, document_id: str) -> None:
     )
 
 
+async def _harm_vector(scenario: DriftScenario, document_id: str) -> None:
+    harm = scenario.rng.choice([None, to_binary(np.zeros(DIMENSIONS, dtype=np.float32)), [1.0]])
+    await _chunks(scenario, document_id).update_one({"document_id": document_id}, {"$set": {"embedding": harm}})
+
+
+async def _forget_embeddings(scenario: DriftScenario, document_id: str) -> None:
+    await forget_embeddings(scenario.tenant, scenario.kb_of(document_id), of=document_id)
+
+
 async def _miscount(scenario: DriftScenario, document_id: str) -> None:
     slot = kb_slots.row_id(kb_id=scenario.kb_of(document_id).kb_id, document_id=document_id)
     await scenario.tenant.database[kb_slots.NAME].update_one({"_id": slot}, {"$inc": {"documents": 3, "chunks": -2}})
@@ -221,6 +234,8 @@ PLANTS: Final[tuple[tuple[str, Callable[[DriftScenario, str], Awaitable[None]]],
     ("incomplete", _renumber_chunk),
     ("orphan_vectors", _copy_chunks),
     ("wrong_totals", _miscount),
+    ("bad_vector", _harm_vector),
+    ("missing_embedding", _forget_embeddings),
 )
 """Kinds of drift with what plants them in a document."""
 

@@ -54,7 +54,7 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
     report = await indexer.full_pass()
 
     assert report.skipped == 1
-    assert unlucky.kb_id in report.unfinished
+    assert unlucky.kb_id in report.unfinished_kb_ids
     assert (await tenant.jobs()).keys() == {(kb.kb_id, "d") for kb in others}
 
 

@@ -11,6 +11,7 @@ _RECONCILE: Final = f"{_RECONCILER}/reconcile.py"
 _PLANS: Final = f"{_RECONCILER}/plans.py"
 _STORED_PLANS: Final = "shared/kb_shared/mongo/reconcile_plans.py"
 _TESTS: Final = "tests/integration/indexer/test_drift.py"
+_TESTS_OF_VECTORS: Final = "tests/integration/indexer/test_vector_drift.py"
 _TESTS_OF_PLANS: Final = "tests/integration/indexer/test_reconcile_plans.py"
 _TESTS_OF_DEPLOYMENT: Final = "tests/integration/reconciler/test_deployment.py"
 _FOUND: Final = "test_drift_is_found_repaired_and_not_found_again"
@@ -54,6 +55,50 @@ MUTANTS: Final = (
         old="    return HAS_NO_ROW\n",
         new=f"    return {_NEVER}\n",
         caught_by=in_file(_TESTS, _FOUND),
+    ),
+    Mutant(
+        "reconciler-does-not-find-unsound-vectors",
+        f"{_DRIFT}/bad_vector.py",
+        old='                    {"$gt": ["$chunks.unsound", 0]},\n',
+        new="",
+        caught_by=in_file(_TESTS_OF_VECTORS, "test_a_row_from_before_the_digest_shows_vectors_that_are_no_vectors"),
+    ),
+    Mutant(
+        "digest-of-vectors-is-not-compared",
+        f"{_DRIFT}/bad_vector.py",
+        old='{"$ne": ["$row.vectors_digest", {"$ifNull": ["$chunks.digest", 0]}]}',
+        new=_NEVER,
+        caught_by=in_file(_TESTS_OF_VECTORS, "test_a_damaged_vector_is_found_and_taken_from_the_cache"),
+    ),
+    Mutant(
+        "damaged-vectors-stay-in-the-cache",
+        f"{_DRIFT}/bad_vector.py",
+        old="        await _discard_unsound(tools.database, kb, document_id)\n",
+        new="        pass\n",
+        caught_by=in_file(_TESTS_OF_VECTORS, "test_a_vector_that_is_damaged_in_the_cache_too_is_paid_for_once_more"),
+    ),
+    Mutant(
+        "reconciler-does-not-find-missing-embeddings",
+        f"{_DRIFT}/vector_comparison.py",
+        old="    missing = await embedding_cache.find_missing(database, documents_by_key.keys())\n",
+        new="    missing: set[str] = set()\n",
+        caught_by=in_file(_TESTS, _FOUND),
+    ),
+    Mutant(
+        "cache-is-filled-from-damaged-chunks",
+        f"{_DRIFT}/missing_embedding.py",
+        old="vectors.has_content_of_id(chunk, kb.text_normalization) and is_sound(",
+        new="is_sound(",
+        caught_by=in_file(
+            _TESTS_OF_VECTORS, "test_a_chunk_that_is_not_what_its_id_says_is_not_trusted_but_indexed_again"
+        ),
+    ),
+    Mutant(
+        "damaged-rows-are-kept-by-a-swap",
+        "shared/kb_shared/mongo/vectors.py",
+        old="            if not _has_content(row, content):\n                fields |= content\n",
+        new="",
+        caught_by=in_file(_TESTS_OF_VECTORS, "test_a_damaged_vector_is_found_and_taken_from_the_cache"),
     ),
     Mutant(
         "digest-of-chunks-is-not-compared",

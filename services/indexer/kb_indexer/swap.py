@@ -42,13 +42,15 @@ from kb_shared.failpoints import reach
 from kb_shared.membership import awaits_text
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
-from kb_shared.mongo.chunks_digest import chunks_digest
+from kb_shared.mongo.chunks_digest import chunks_digest, vectors_digest
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document, chunk_metadata_digest
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.vector import to_binary
 from kb_shared.mongo.vectors import ChunkMetadata, EmbeddedChunk
 from kb_shared.observability.metrics import SWAP_TRANSACTIONS
 from kb_shared.text.metadata_pairs import metadata_pairs
@@ -110,6 +112,7 @@ async def replace_document(
     *,
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
+    space: VectorSpace | None = None,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
 ) -> SwapResult:
     """Replace what is indexed of `document` by `chunks`, with counters, job and the message to upstreams.
@@ -117,6 +120,7 @@ async def replace_document(
     Args:
         document: as it was when the chunks were made.
         chunks: None keeps the stored ones and only updates what they carry of the document.
+        space: space of the vectors of `chunks`.
         lifetime_s: after how long MongoDB ends a transaction.
 
     Raises:
@@ -128,7 +132,7 @@ async def replace_document(
     with _count_outcome(swap):
         return await in_transaction(
             database,
-            partial(_replace, swap, document=document, chunks=chunks),
+            partial(_replace, swap, document=document, chunks=chunks, space=space),
             within_s=max(SWAP_WITHIN_S, lifetime_s),
             lifetime_s=lifetime_s,
         )
@@ -195,7 +199,12 @@ def _count_outcome(swap: _Swap) -> Iterator[None]:
 
 
 async def _replace(
-    swap: _Swap, session: MongoSession, *, document: Document, chunks: Sequence[EmbeddedChunk] | None
+    swap: _Swap,
+    session: MongoSession,
+    *,
+    document: Document,
+    chunks: Sequence[EmbeddedChunk] | None,
+    space: VectorSpace | None,
 ) -> SwapResult:
     swap.attempts += 1
     version, before = await document_index.begin_swap(swap.database, session, swap.key)
@@ -205,7 +214,10 @@ async def _replace(
         raise StaleDecision
     current, sequence = fenced
     await reach("swap.after_fence")
-    indexed = _indexed(swap.kb, current, version=version, stored=_summarize(swap.document_id, chunks, before))
+    stored = (
+        _keep(before) if chunks is None and before is not None else _summarize(swap.document_id, chunks or (), space)
+    )
+    indexed = _indexed(swap.kb, current, version=version, stored=stored)
     await _fence_knowledge_base(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
     # Before the chunks: a newer request then waits for this transaction instead of making it write them again.
@@ -234,17 +246,26 @@ async def _replace(
 
 @dataclass(frozen=True, slots=True)
 class _LiveChunks:
-    """Number and digest of the live chunks after a swap."""
+    """Facts about the live chunks after a swap."""
 
     count: int
     digest: int | None
+    vectors_digest: int | None
+    space: VectorSpace | None
 
 
-def _summarize(document_id: str, chunks: Sequence[EmbeddedChunk] | None, before: IndexedDocument | None) -> _LiveChunks:
-    if chunks is None and before is not None:
-        return _LiveChunks(before.chunk_count, before.chunks_digest)
-    ids = vectors.chunk_ids(document_id, chunks or ())
-    return _LiveChunks(len(ids), chunks_digest({chunk_id: chunk.chunk_index for chunk_id, chunk in ids.items()}))
+def _keep(before: IndexedDocument) -> _LiveChunks:
+    return _LiveChunks(before.chunk_count, before.chunks_digest, before.vectors_digest, before.vector_space)
+
+
+def _summarize(document_id: str, chunks: Sequence[EmbeddedChunk], space: VectorSpace | None) -> _LiveChunks:
+    ids = vectors.chunk_ids(document_id, chunks)
+    return _LiveChunks(
+        len(ids),
+        chunks_digest({chunk_id: chunk.chunk_index for chunk_id, chunk in ids.items()}),
+        vectors_digest(to_binary(chunk.vector) for chunk in chunks),
+        space,
+    )
 
 
 def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: KnowledgeBase) -> bool:
@@ -347,6 +368,8 @@ def _indexed(kb: KnowledgeBase, document: Document, *, version: int, stored: _Li
         version=version,
         chunk_count=stored.count,
         chunks_digest=stored.digest,
+        vectors_digest=stored.vectors_digest,
+        vector_space=stored.space,
         text_revision=document.text.revision,
         content_digest=document.text.text_id,
         chunk_metadata_digest=chunk_metadata_digest(document),

@@ -236,7 +236,13 @@ class SyncDocumentHandler:
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
         async with self._swapping(job, kb):
             swapped = await replace_document(
-                self._database, job, kb, document=document, chunks=rows, lifetime_s=self._lifetime_s
+                self._database,
+                job,
+                kb,
+                document=document,
+                chunks=rows,
+                space=embedded.space,
+                lifetime_s=self._lifetime_s,
             )
         await reach("swap.after_commit")
         EVENT_PROCESSING_SECONDS.labels("chunk").observe(chunked - began)

@@ -44,6 +44,14 @@ DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
         "live chunks of a document are missing, superfluous or in another order than they were indexed",
         "command to the indexer, with `force`",
     ),
+    "missing_embedding": DriftDescription(
+        "the embedding cache lacks the vector of a live chunk",
+        "stored in the cache from the KB's own vector, free of charge; damaged documents are indexed again",
+    ),
+    "bad_vector": DriftDescription(
+        "the vector of a live chunk has the wrong type or length, is zero, or is not the one that was stored",
+        "command to the indexer, with `force`: taken from the cache, else embedded again (1 SPU a chunk)",
+    ),
     "wrong_totals": DriftDescription(
         "the numbers of documents and chunks in the KB slots differ from the rows in `document_index`",
         "set, on the condition that no swap has written the slot meanwhile",

@@ -12,7 +12,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope, ReconcilePlan
 
 MAX_EXAMPLES: Final = 10
-_WITH_EXAMPLES: Final = ("missing", "stale", "orphan_vectors")
+_WITH_EXAMPLES: Final = ("missing", "stale", "orphan_vectors", "missing_embedding")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from pymongo.errors import PyMongoError
 from kb_reconciler import state as reconciler_state
 from kb_reconciler.changes import find_changes
 from kb_reconciler.deployment import repair_deployment
-from kb_reconciler.drift.kinds import RepairTools
-from kb_reconciler.drift.registry import DRIFT_OF_KBS, LEFTOVER_DRIFT, MEMBERSHIP_DRIFT
+from kb_reconciler.drift.kinds import Comparison, RepairTools
+from kb_reconciler.drift.registry import LEFTOVER_DRIFT, find_kinds
 from kb_reconciler.leftovers import LeftoverReport, delete_leftovers
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import Slice, one_slice, split
@@ -67,21 +67,39 @@ class PassReport:
     of_organizations: dict[str, DriftCounts] = field(default_factory=dict)
     compared: dict[str, set[str]] = field(default_factory=dict)
     """KBs that were compared, by organization."""
-    unfinished: set[str] = field(default_factory=set)
+    unfinished: dict[Comparison, set[str]] = field(default_factory=dict)
     """KBs that the next pass compares once more: drift was found there, or they could not be compared."""
-    thorough: bool = False
-    """True if chunks were compared in any KB."""
+    comparisons: set[Comparison] = field(default_factory=set)
+    """Comparisons that were made in any KB."""
     skipped: int = 0
     """Number of KBs that could not be compared."""
 
-    def add(self, kb: KnowledgeBase, report: KnowledgeBaseReport, *, thorough: bool) -> None:
+    def add(self, work: "_Work", report: KnowledgeBaseReport) -> None:
+        kb = work.kb
         self.total.add(report)
         self.of_organizations.setdefault(kb.organization_id, DriftCounts()).add(report)
         self.compared.setdefault(kb.organization_id, set()).add(kb.kb_id)
-        self.thorough |= thorough
+        self.comparisons |= work.comparisons
         # Drift that was repaired must not be found again. What was stopped would be.
-        if not report.complete or (thorough and report.found - report.stopped):
-            self.unfinished.add(kb.kb_id)
+        left = report.found - report.stopped
+        if not report.complete or (work.is_whole and left):
+            self.leave(kb, [Comparison.MEMBERSHIP, Comparison.CHUNKS])
+        if any(left[kind.name] for kind in find_kinds([Comparison.VECTORS])):
+            self.leave(kb, [Comparison.VECTORS])
+
+    @property
+    def unfinished_kb_ids(self) -> set[str]:
+        return set().union(*self.unfinished.values())
+
+    @property
+    def stored_unfinished(self) -> dict[str, list[str]]:
+        """Return `unfinished` as the state of the reconciler stores it."""
+        return {comparison: sorted(kb_ids) for comparison, kb_ids in self.unfinished.items()}
+
+    def leave(self, kb: KnowledgeBase, comparisons: Collection[Comparison]) -> None:
+        """Leave a KB for the next pass."""
+        for comparison in comparisons:
+            self.unfinished.setdefault(comparison, set()).add(kb.kb_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +108,9 @@ class _Work:
 
     kb: KnowledgeBase
     slices: AsyncIterator[Slice]
-    thorough: bool
+    comparisons: frozenset[Comparison]
+    is_whole: bool
+    """True if the slices together are the whole KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +160,7 @@ class Passes:
             self.database,
             state,
             compared_until=until - self.grace,
-            unfinished=sorted(report.unfinished),
+            unfinished=report.stored_unfinished,
             **fields,
         )
         if report.skipped:
@@ -148,29 +168,32 @@ class Passes:
 
     async def full(self, still_leader: Callable[[], Awaitable[None]]) -> PassReport:
         """Compare all documents of all active KBs with what is indexed of them, and with their chunks."""
-        return await self._make(PassKind.FULL, self._everything(), still_leader)
+        return await self._make(PassKind.FULL, self._everything(lambda _: frozenset(Comparison)), still_leader)
 
     async def incremental(self, state: ReconcilerState, still_leader: Callable[[], Awaitable[None]]) -> PassReport:
         """Compare the documents that changed since the last pass, and all documents of KBs that it did not finish."""
         return await self._make(PassKind.INCREMENTAL, self._changed(state), still_leader)
 
-    async def _everything(self, only: Collection[str] | None = None) -> AsyncIterator[_Work]:
+    async def _everything(
+        self, choose_comparisons: Callable[[KnowledgeBase], frozenset[Comparison]]
+    ) -> AsyncIterator[_Work]:
         for kb in await knowledge_bases.find_existing(self.database):
-            if only is not None and kb.kb_id not in only:
+            comparisons = choose_comparisons(kb)
+            if not comparisons:
                 continue
             if kb.status is Status.ACTIVE:
                 # A collection of an earlier version lacks the index that its chunks are compared by.
                 await vectors.ensure_indexes(self.database[kb.vector_collection])
-            yield _Work(kb, split(self.database, kb), thorough=True)
+            yield _Work(kb, split(self.database, kb), comparisons, is_whole=True)
 
     async def _changed(self, state: ReconcilerState) -> AsyncIterator[_Work]:
         if state.unfinished:
-            async for work in self._everything(state.unfinished):
+            async for work in self._everything(lambda kb: state.find_unfinished(kb.kb_id)):
                 yield work
         until = datetime.now(UTC) - self.grace
         since = (state.compared_until or until) - _OVERLAP
         async for kb, document_ids in find_changes(self.database, since=since, until=until):
-            yield _Work(kb, one_slice(document_ids), thorough=False)
+            yield _Work(kb, one_slice(document_ids), frozenset([Comparison.MEMBERSHIP]), is_whole=False)
 
     async def _make(
         self,
@@ -183,7 +206,7 @@ class Passes:
             kb = work.kb
             if kb.status is not Status.ACTIVE:
                 # It is being scanned, and what the scan has not reached yet is no drift; or it can't be indexed now.
-                report.unfinished.add(kb.kb_id)
+                report.leave(kb, work.comparisons)
                 continue
             tracing.start()
             try:
@@ -191,17 +214,17 @@ class Passes:
                     self.tools,
                     kb,
                     unchanged_since=datetime.now(UTC) - self.grace,
-                    with_chunks=work.thorough,
-                    whole=work.thorough,
+                    comparisons=work.comparisons,
+                    whole=Comparison.CHUNKS in work.comparisons,
                 )
                 result = await reconciler.run(_while_leader(work.slices, still_leader))
-                report.add(kb, result, thorough=work.thorough)
+                report.add(work, result)
                 await self._store_stopped(kb, result)
             except (PyMongoError, TransientError) as error:
                 # The other KBs may succeed.
                 log.warning("knowledge_base.skipped", kb_id=kb.kb_id, error=type(error).__name__)
                 report.skipped += 1
-                report.unfinished.add(kb.kb_id)
+                report.leave(kb, work.comparisons)
         await reconcile_passes.add(self.database, _stored(kind, report, started_at))
         _publish(kind, report)
         return report
@@ -245,7 +268,7 @@ def _stored(kind: PassKind, report: PassReport, started_at: datetime) -> list[Re
 
 def _publish(kind: PassKind, report: PassReport) -> None:
     # Kinds that were not looked for keep what the last pass found that did.
-    for drift in DRIFT_OF_KBS if report.thorough else MEMBERSHIP_DRIFT:
+    for drift in find_kinds(report.comparisons | {Comparison.MEMBERSHIP}):
         RECONCILER_DRIFT.labels(drift.name).set(report.total.found[drift.name])
     for outcome, counts in (("repaired", report.total.repaired), ("stopped", report.total.stopped)):
         for name, number in counts.items():
@@ -256,7 +279,7 @@ def _publish(kind: PassKind, report: PassReport) -> None:
         found=dict(report.total.found),
         repaired=dict(report.total.repaired),
         stopped=dict(report.total.stopped),
-        unfinished=len(report.unfinished),
+        unfinished=len(report.unfinished_kb_ids),
         skipped=report.skipped,
     )
 

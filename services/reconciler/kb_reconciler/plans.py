@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.drift.kinds import Comparison, RepairTools
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport, RepairRules, ignore
 from kb_reconciler.slices import SLICE_SIZE, Slice, one_slice, split
 from kb_shared.errors import TransientError
@@ -113,7 +113,7 @@ class PlanRunner:
                 self.tools,
                 kb,
                 unchanged_since=datetime.now(UTC) - self.grace,
-                with_chunks=True,
+                comparisons=frozenset(Comparison),
                 whole=plan.document_id is None,
                 rules=rules,
                 on_found=store if plan.lists_only else ignore,

@@ -12,8 +12,10 @@ from pymongo.errors import PyMongoError
 
 from kb_reconciler.drift.comparisons import find_chunk_drift, find_membership_drift
 from kb_reconciler.drift.confirmation import confirm
-from kb_reconciler.drift.kinds import DocumentDrift, KnowledgeBaseDrift, RepairTools
+from kb_reconciler.drift.kinds import Comparison, DocumentDrift, KnowledgeBaseDrift, RepairTools
+from kb_reconciler.drift.missing_embedding import MISSING_EMBEDDING
 from kb_reconciler.drift.registry import DOCUMENT_DRIFT, KNOWLEDGE_BASE_DRIFT
+from kb_reconciler.drift.vector_comparison import find_vector_drift
 from kb_reconciler.slices import Slice
 from kb_shared.errors import TransientError
 from kb_shared.mongo import document_index, index_jobs
@@ -74,8 +76,7 @@ class KnowledgeBaseReconciler:
     kb: KnowledgeBase
     unchanged_since: datetime
     """Time after which changed documents are left alone."""
-    with_chunks: bool
-    """True: also compare the chunks of each document with its row."""
+    comparisons: Collection[Comparison]
     whole: bool
     """True: also look for drift of the KB as a whole."""
     rules: RepairRules = RepairRules()
@@ -93,12 +94,10 @@ class KnowledgeBaseReconciler:
         """
         removals: dict[str, list[str]] = {}
         async for part in slices:
-            drift = await self._find(part)
-            self.report.found.update(drift.values())
-            await self.on_found(
-                [PlannedRepair(self.kb.kb_id, kind, document_id) for document_id, kind in drift.items()]
-            )
-            for kind, document_ids in self._admitted(drift):
+            found = await self._find(part)
+            self.report.found.update(repair.kind for repair in found)
+            await self.on_found(found)
+            for kind, document_ids in self._admitted(found):
                 if kind.removes:
                     removals.setdefault(kind.name, []).extend(document_ids)
                 else:
@@ -108,20 +107,33 @@ class KnowledgeBaseReconciler:
             await self._reconcile_whole()
         return self.report
 
-    async def _find(self, part: Slice) -> Mapping[str, str]:
-        found = await find_membership_drift(self.database, self.kb, part)
-        drift = await confirm(self.database, self.kb, found, unchanged_since=self.unchanged_since)
-        if self.with_chunks:
+    async def _find(self, part: Slice) -> list[PlannedRepair]:
+        drift: dict[str, str] = {}
+        if Comparison.MEMBERSHIP in self.comparisons:
+            found = await find_membership_drift(self.database, self.kb, part)
+            drift = await confirm(self.database, self.kb, found, unchanged_since=self.unchanged_since)
+        if Comparison.CHUNKS in self.comparisons:
             drift = await find_chunk_drift(self.database, self.kb, part) | drift
-        return drift
+        repairs = [self._plan(kind, document_id) for document_id, kind in drift.items()]
+        if Comparison.VECTORS in self.comparisons:
+            of_vectors = await find_vector_drift(self.database, self.kb, part)
+            # A document that is indexed again gets sound vectors; before that, the cache gets those that it has.
+            repairs += [
+                self._plan(kind, document_id)
+                for document_id, kind in of_vectors.items()
+                if document_id not in drift or kind == MISSING_EMBEDDING.name
+            ]
+        return repairs
 
-    def _admitted(self, drift: Mapping[str, str]) -> list[tuple[DocumentDrift, list[str]]]:
-        admitted = [
-            (document_id, name)
-            for document_id, name in sorted(drift.items())
-            if self.rules.admits(PlannedRepair(self.kb.kb_id, name, document_id))
+    def _plan(self, kind: str, document_id: str | None = None) -> PlannedRepair:
+        return PlannedRepair(self.kb.kb_id, kind, document_id)
+
+    def _admitted(self, found: Collection[PlannedRepair]) -> list[tuple[DocumentDrift, list[str]]]:
+        admitted = [repair for repair in found if self.rules.admits(repair)]
+        grouped = [
+            (kind, sorted(repair.document_id or "" for repair in admitted if repair.kind == kind.name))
+            for kind in DOCUMENT_DRIFT
         ]
-        grouped = [(kind, [i for i, name in admitted if name == kind.name]) for kind in DOCUMENT_DRIFT]
         return [(kind, document_ids) for kind, document_ids in grouped if document_ids]
 
     async def _repair(self, kind: DocumentDrift, document_ids: Sequence[str]) -> None:
@@ -154,9 +166,7 @@ class KnowledgeBaseReconciler:
         if self.rules.approved is None and await self._are_too_many(total):
             self.report.stopped.update({name: len(document_ids) for name, document_ids in removals.items()})
             self.report.stopped_repairs.extend(
-                PlannedRepair(self.kb.kb_id, name, document_id)
-                for name, document_ids in removals.items()
-                for document_id in document_ids
+                self._plan(name, document_id) for name, document_ids in removals.items() for document_id in document_ids
             )
             return
         for kind in DOCUMENT_DRIFT:
@@ -180,7 +190,7 @@ class KnowledgeBaseReconciler:
         if not await kind.detect(self.database, self.kb):
             return
         self.report.found[kind.name] += 1
-        repair = PlannedRepair(self.kb.kb_id, kind.name)
+        repair = self._plan(kind.name)
         await self.on_found([repair])
         if self.rules.admits(repair):
             repaired = await kind.repair(self.database, self.kb)

@@ -4,13 +4,14 @@ Each leader increments the token and writes only while it is the newest: a leade
 changes nothing here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from pymongo import ReturnDocument
 
+from kb_reconciler.drift.kinds import Comparison
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rows import RowMapper
 
@@ -24,14 +25,25 @@ class ReconcilerState:
     """Fencing token of the leader that read this state."""
     compared_until: datetime | None = None
     """Time before which all changes of documents were compared."""
-    unfinished: tuple[str, ...] = ()
-    """KBs with drift that is left because they had enough open jobs."""
+    unfinished: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Ids of the KBs that the next pass compares once more, by comparison."""
     full_pass_due_at: datetime | None = None
     leftovers: Mapping[str, datetime] = field(default_factory=dict)
     """Times at which data of KBs that do not exist was found first, by kind and KB."""
 
+    def find_unfinished(self, kb_id: str) -> frozenset[Comparison]:
+        """Return the comparisons that the next pass makes in a KB once more."""
+        return frozenset(comparison for comparison in Comparison if kb_id in self.unfinished.get(comparison, ()))
 
-_ROWS: Final = RowMapper(ReconcilerState, convert={"unfinished": tuple})
+
+def _read_unfinished(stored: Mapping[str, Collection[str]] | Collection[str]) -> Mapping[str, Collection[str]]:
+    """Read the field, which earlier versions stored as one list for the comparison of chunks."""
+    if isinstance(stored, Mapping):
+        return stored
+    return dict.fromkeys((Comparison.MEMBERSHIP, Comparison.CHUNKS), stored)
+
+
+_ROWS: Final = RowMapper(ReconcilerState, convert={"unfinished": _read_unfinished})
 
 
 class LeadershipLost(Exception):

@@ -6,13 +6,11 @@ from typing import Final, Literal
 
 from kb_shared.embedding.models import EmbeddingModel, InputType
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.mongo.embedding_cache import VectorSpace
+from kb_shared.mongo.embedding_cache import LIFETIME, VectorSpace
 from kb_shared.providers.access import Access
 
 SHORT_LIFETIME: Final = timedelta(days=7)
 """Lifetime of vectors of queries, which seldom repeat, and of dimension probes, to notice a changed provider."""
-LIFETIME: Final = timedelta(days=90)
-"""Lifetime of all other vectors, from their last use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
 from kb_shared.metering.budget import SpendAllowance, Spending
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.mongo.vector import Vector
@@ -40,6 +41,7 @@ class Embedded:
     """Number of other distinct texts: their vectors were paid for before."""
     found: int
     """Number of distinct texts whose vectors the cache had, without a request or a wait."""
+    space: VectorSpace
 
 
 class Embedder:
@@ -189,7 +191,9 @@ class Embedder:
         if key.input_type == "query":
             self._known.remember(key.space, vectors)
         generated = sum(delivery.charged for delivery in delivered.values())
-        return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found)
+        return Embedded(
+            [vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found, key.space
+        )
 
     async def _reserve(
         self, bucket: Bucket, texts: Collection[str], *, model: EmbeddingModel, purpose: Purpose

@@ -11,6 +11,7 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.embedding_cache import SPACES, VectorSpace
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -41,13 +42,19 @@ class IndexedDocument:
     """Time of the last swap; set when the row is written."""
     chunks_digest: int | None = None
     """Digest of the live chunks (`chunks_digest.py`); None in rows from before this field."""
+    vectors_digest: int | None = None
+    """Digest of the vectors of the live chunks (`chunks_digest.py`); None in rows from before this field."""
+    vector_space: VectorSpace | None = None
+    """Space of the vectors of the live chunks; None in rows from before this field."""
 
     @property
     def key(self) -> MembershipKey:
         return MembershipKey(self.organization_id, self.kb_id, self.document_id)
 
 
-_ROWS: Final = RowMapper(IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"})
+_ROWS: Final = RowMapper(
+    IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"}, convert={"vector_space": SPACES.read}
+)
 
 
 def row_id(*, kb_id: str, document_id: str) -> str:
@@ -129,6 +136,8 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
                 "config_hash": row.config_hash,
                 "document_name": row.document_name,
                 "chunks_digest": row.chunks_digest,
+                "vectors_digest": row.vectors_digest,
+                "vector_space": row.vector_space and row.vector_space.to_row(),
                 "indexed_at": datetime.now(UTC),
             }
         },

@@ -5,14 +5,16 @@ text. Vectors are BinData float32: 6 KB, compared to 20 KB for an array of doubl
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from bson.binary import Binary
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
 
 _EXTENDED_EVERY = timedelta(days=1)
 """Interval of extensions. An extension at each use would mean a write for each read."""
@@ -31,7 +33,7 @@ class VectorSpace:
     model: str
     dimensions: int
     """Number of dimensions; 0: the default of the model."""
-    input_type: str
+    input_type: str = "document"
 
     def key(self, chunk_hash: str) -> str:
         parts = (
@@ -43,6 +45,21 @@ class VectorSpace:
             chunk_hash,
         )
         return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+
+    def to_row(self) -> Row:
+        """Return the space of the vectors of documents as rows of other collections contain it."""
+        return {
+            "scope": self.scope,
+            "provider_fingerprint": self.provider_fingerprint,
+            "model": self.model,
+            "dimensions": self.dimensions,
+        }
+
+
+SPACES: Final = RowMapper(VectorSpace)
+"""Mapping of what `VectorSpace.to_row` returns."""
+LIFETIME: Final = timedelta(days=90)
+"""Lifetime of the vectors of documents, from their last use."""
 
 
 async def find(
@@ -95,7 +112,10 @@ async def store(
         all_new: whether none is expected to exist. This is a third of the work for the server, but an existing one
             aborts the transaction with a duplicate key.
     """
-    rows = _rows(space, vectors, lifetime)
+    rows = [
+        _build_row(space, vector.chunk_hash, vector.embedding, lifetime=lifetime) | {"ledger_id": vector.ledger_id}
+        for vector in vectors
+    ]
     if all_new:
         await database[NAME].insert_many(rows, ordered=False, session=session)
         return list(vectors)
@@ -103,24 +123,17 @@ async def store(
     return [vectors[index] for index in written.upserted_ids or ()]
 
 
-def _rows(space: VectorSpace, vectors: Sequence[NewVector], lifetime: timedelta) -> list[Row]:
+def _build_row(space: VectorSpace, chunk_hash: str, embedding: Binary, *, lifetime: timedelta) -> Row:
     now = datetime.now(UTC)
-    fields: Row = {
+    return {
+        "_id": space.key(chunk_hash),
         "scope": space.scope,
         "embedding_model": space.model,
         "created_at": now,
         "expires_at": now + lifetime,
+        "chunk_hash": chunk_hash,
+        "embedding": embedding,
     }
-    return [
-        {
-            "_id": space.key(vector.chunk_hash),
-            **fields,
-            "chunk_hash": vector.chunk_hash,
-            "embedding": vector.embedding,
-            "ledger_id": vector.ledger_id,
-        }
-        for vector in vectors
-    ]
 
 
 def _upsert(row: Row) -> UpdateOne:
@@ -147,3 +160,30 @@ async def find_paid_by(
         session=session,
     )
     return {row["chunk_hash"] async for row in rows}
+
+
+async def find_missing(database: Database, keys: Collection[str]) -> set[str]:
+    """Return those of `keys`, made by `VectorSpace.key`, that the cache does not have. Reads an index only."""
+    # A key is a hash of its scope, too. A condition on the scope would read each vector.
+    found = database[NAME].find({"_id": {"$in": list(keys)}}, {"_id": 1})
+    return set(keys) - {row["_id"] async for row in found}
+
+
+async def restore(database: Database, space: VectorSpace, vectors: Iterable[tuple[str, Binary]]) -> int:
+    """Store vectors, given with their chunk hashes, that were paid for and lost here; return the number of new ones.
+
+    They cost nothing. A row that exists stays as it is.
+    """
+    writes = [_upsert(_build_row(space, chunk_hash, embedding, lifetime=LIFETIME)) for chunk_hash, embedding in vectors]
+    return (await database[NAME].bulk_write(writes, ordered=False)).upserted_count if writes else 0
+
+
+async def find_vectors(database: Database, keys: Collection[str]) -> dict[str, object]:
+    """Return what the cache has as vectors, which may be unsound, by key."""
+    rows = database[NAME].find({"_id": {"$in": list(keys)}}, {"embedding": 1})
+    return {row["_id"]: row.get("embedding") async for row in rows}
+
+
+async def delete(database: Database, key: str, *, embedding: object) -> None:
+    """Delete a row, unless its vector is no longer `embedding`."""
+    await database[NAME].delete_one({"_id": key, "embedding": embedding})

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.errors import OperationFailure
 
+from kb_shared.mongo.chunks_digest import hash_text, hash_vector
 from kb_shared.mongo.database import Collection as MongoCollection
 from kb_shared.mongo.database import Database, MongoSession, Row, long_commands
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.text.text_normalization import hash_passage
 
 if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
     from kb_shared.mongo.vector import Vector
@@ -33,6 +35,8 @@ INDEXES = [
     ),
     IndexModel([("retired_at", ASCENDING)], expireAfterSeconds=int(RETIRED_LIFETIME.total_seconds())),
 ]
+_HASH_LENGTH: Final = 24
+"""Number of characters of the passage hash in the id of a chunk."""
 _INDEX_NOT_FOUND: Final = 27
 _REPLACED_INDEX: Final = "document_id_1_chunk_index_1"
 """Index of earlier versions, whose queries `chunks_of_documents` answers, too."""
@@ -166,7 +170,7 @@ def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, Em
     for chunk in chunks:
         n = occurrences.get(chunk.passage_hash, 0)
         occurrences[chunk.passage_hash] = n + 1
-        ids[f"{document_id}:{chunk.passage_hash[:24]}:{n}"] = chunk
+        ids[f"{document_id}:{chunk.passage_hash[:_HASH_LENGTH]}:{n}"] = chunk
     return ids
 
 
@@ -175,10 +179,25 @@ def document_of(chunk_id: str) -> str:
     return chunk_id.rsplit(":", 2)[0]
 
 
+def has_content_of_id(row: Row, text_normalization: int) -> bool:
+    """Return whether text and hash of a chunk are those that its id was made of."""
+    passage_hash = hash_passage(row["chunk_hash"], row["chunk_text"], text_normalization)
+    return str(row["_id"]).rsplit(":", 2)[1] == passage_hash[:_HASH_LENGTH]
+
+
 async def find_rows(chunks: Chunks, session: MongoSession, document_id: str) -> list[Row]:
-    """Return all rows of a document, retired ones too, without text and vector."""
-    rows = chunks.collection.find(
-        chunks.filter_document(document_id), {"embedding": 0, "chunk_text": 0}, session=session
+    """Return all rows of a document, retired ones too, with hashes in place of text and vector."""
+    hashes = {
+        "text_hash": {"$toHashedIndexKey": "$chunk_text"},
+        "vector_hash": {"$toHashedIndexKey": "$embedding"},
+    }
+    rows = await chunks.collection.aggregate(
+        [
+            {"$match": chunks.filter_document(document_id)},
+            {"$set": hashes},
+            {"$unset": ["embedding", "chunk_text"]},
+        ],
+        session=session,
     )
     return await rows.to_list()
 
@@ -219,8 +238,12 @@ def plan_changes(
     inserted: list[str] = []
     for identity, chunk in wanted.items():
         fields = chunk.position() | carried
+        content = {"chunk_hash": chunk.chunk_hash, "chunk_text": chunk.text, "embedding": to_binary(chunk.vector)}
         row = rows.get(identity)
         if row is not None and row["until"] is None:
+            # The same id means the same text and vector, unless the row is damaged or the provider has moved.
+            if not _has_content(row, content):
+                fields |= content
             if any(row.get(name) != value for name, value in fields.items()):
                 writes.append(UpdateOne({"_id": identity, **scope}, {"$set": {**fields, "indexed_at": now}}))
             continue
@@ -229,9 +252,7 @@ def plan_changes(
             "_id": identity,
             **scope,
             "document_id": document_id,
-            "chunk_hash": chunk.chunk_hash,
-            "chunk_text": chunk.text,
-            "embedding": to_binary(chunk.vector),
+            **content,
             **fields,
             "indexed_at": now,
             "since": version,
@@ -247,6 +268,11 @@ def plan_changes(
     return Changes(writes, tuple(inserted), len(gone))
 
 
+def _has_content(row: Row, content: Row) -> bool:
+    stored = (row.get("chunk_hash"), row["text_hash"], row["vector_hash"])
+    return stored == (content["chunk_hash"], hash_text(content["chunk_text"]), hash_vector(content["embedding"]))
+
+
 async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) -> None:
     if writes:
         await chunks.collection.bulk_write(list(writes), ordered=False, session=session)
@@ -259,6 +285,12 @@ async def update_metadata(chunks: Chunks, session: MongoSession, document_id: st
         {"$set": {**metadata.fields(), "indexed_at": datetime.now(UTC)}},
         session=session,
     )
+
+
+async def find_live(chunks: Chunks, session: MongoSession, document_id: str, *, fields: Sequence[str]) -> list[Row]:
+    """Return `fields` of the live chunks of a document."""
+    query = {**chunks.filter_document(document_id), "until": None}
+    return await chunks.collection.find(query, dict.fromkeys(fields, 1), session=session).to_list()
 
 
 async def count_live(chunks: Chunks, document_ids: Collection[str]) -> dict[str, int]:

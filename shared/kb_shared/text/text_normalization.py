@@ -4,6 +4,7 @@ A knowledge base stores how its texts are normalized (`text_normalization`). Tha
 normalization would give other vectors, which cost SPUs.
 """
 
+import hashlib
 import re
 from typing import Final
 
@@ -39,6 +40,20 @@ def for_model(text: str, text_normalization: int) -> str:
         return text
     # Providers refuse a text that is blank, and with it its document.
     return text if is_blank(folded := fold(text)) else folded
+
+
+def hash_passage(chunk_hash: str, text: str, text_normalization: int) -> str:
+    """Return the hash that a chunk's id contains: equal only for chunks with the same `chunk_hash` and text.
+
+    Args:
+        chunk_hash: SHA-256 in hex of what is embedded of the chunk.
+        text: the chunk as it is in its document.
+        text_normalization: the one of the knowledge base.
+    """
+    if text_normalization == AS_WRITTEN:
+        # Ids of these knowledge bases were always made of the hash of what is embedded.
+        return chunk_hash
+    return hashlib.sha256((chunk_hash + text).encode()).hexdigest()
 
 
 def fold(text: str) -> str:

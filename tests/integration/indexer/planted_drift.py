@@ -7,7 +7,7 @@ import pytest
 
 from kb_contracts.cloudevents import Payload
 from kb_shared import failpoints
-from kb_shared.mongo import document_index, kb_slots
+from kb_shared.mongo import document_index, embedding_cache, kb_slots
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import Replica, Tenant, paragraph, text_of
 
@@ -71,7 +71,21 @@ async def plant_wrong_totals(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> d
     return TEXTS
 
 
+async def plant_missing_embedding(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    await forget_embeddings(tenant, kb)
+    return TEXTS
+
+
+async def plant_bad_vector(tenant: Tenant, _: Replica, kb: KnowledgeBase) -> dict[str, str]:
+    await tenant.database[kb.vector_collection].update_one(
+        {"document_id": "d1", "chunk_index": 1}, {"$set": {"embedding": None}}
+    )
+    return TEXTS
+
+
 PLANTS: dict[str, Plant] = {
+    "missing_embedding": plant_missing_embedding,
+    "bad_vector": plant_bad_vector,
     "missing": plant_missing,
     "stale": plant_stale,
     "wrong_config": plant_wrong_config,
@@ -94,3 +108,13 @@ async def copy_chunks(tenant: Tenant, kb: KnowledgeBase, *, to: str, of: str = "
     rows = await collection.find({"document_id": of}).to_list()
     renamed = [row | {"document_id": to, "_id": row["_id"].replace(of, to)} for row in rows]
     await collection.insert_many(renamed)
+
+
+async def forget_embeddings(tenant: Tenant, kb: KnowledgeBase, *, of: str = "d1") -> int:
+    """Delete the vectors of a document from the embedding cache; return their number."""
+    chunks = await tenant.database[kb.vector_collection].find({"document_id": of}).to_list()
+    hashes = [chunk["chunk_hash"] for chunk in chunks]
+    deleted = await tenant.database[embedding_cache.NAME].delete_many(
+        {"scope": tenant.organization_id, "chunk_hash": {"$in": hashes}}
+    )
+    return deleted.deleted_count

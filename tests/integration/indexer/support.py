@@ -44,7 +44,7 @@ from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_local.model_server.hash_model import vector_of
-from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.drift.kinds import Comparison, RepairTools
 from kb_reconciler.passes import Passes, PassReport
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import split
@@ -268,7 +268,7 @@ class Replica:
     async def reconcile(self, kb: KnowledgeBase) -> KnowledgeBaseReport:
         """Reconcile one KB as a full pass does."""
         reconciler = KnowledgeBaseReconciler(
-            self.passes.tools, kb, unchanged_since=datetime.now(UTC), with_chunks=True, whole=True
+            self.passes.tools, kb, unchanged_since=datetime.now(UTC), comparisons=frozenset(Comparison), whole=True
         )
         return await reconciler.run(split(self.database, kb))
 

@@ -303,7 +303,7 @@ async def test_a_knowledge_base_that_is_being_scanned_is_left_alone_and_compared
 
     report = await own_indexer.full_pass()
 
-    assert (report.total.found, report.unfinished) == (Counter(), {own_filled.kb_id})
+    assert (report.total.found, report.unfinished_kb_ids) == (Counter(), {own_filled.kb_id})
     await own_indexer.scan()
     await own_indexer.work()
     await own_tenant.assert_holds(own_filled, {})
@@ -448,7 +448,7 @@ async def incremental(indexer: Replica) -> PassReport:
     state = await reconciler_state.begin(indexer.database)
     report = await indexer.passes.incremental(state, leading)
     await reconciler_state.save(
-        indexer.database, state, compared_until=datetime.now(UTC), unfinished=sorted(report.unfinished)
+        indexer.database, state, compared_until=datetime.now(UTC), unfinished=report.stored_unfinished
     )
     return report
 
@@ -490,16 +490,16 @@ async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
     await age_documents(own_tenant)
 
     first = await own_indexer.full_pass()
-    assert (first.total.repaired, first.unfinished) == (Counter(wrong_config=3), {own_filled.kb_id})
+    assert (first.total.repaired, first.unfinished_kb_ids) == (Counter(wrong_config=3), {own_filled.kb_id})
     state = await reconciler_state.begin(own_tenant.database)
-    await reconciler_state.save(own_tenant.database, state, unfinished=sorted(first.unfinished))
+    await reconciler_state.save(own_tenant.database, state, unfinished=first.stored_unfinished)
     await own_indexer.work()
 
     second = await incremental(own_indexer)
-    assert (second.total.repaired, second.unfinished) == (Counter(wrong_config=2), {own_filled.kb_id})
+    assert (second.total.repaired, second.unfinished_kb_ids) == (Counter(wrong_config=2), {own_filled.kb_id})
     await own_indexer.work()
     third = await incremental(own_indexer)
-    assert (third.total.found, third.unfinished) == (Counter(), set())
+    assert (third.total.found, third.unfinished_kb_ids) == (Counter(), set())
 
 
 async def test_orphans_are_deleted_although_the_knowledge_base_has_enough_jobs(
@@ -520,12 +520,12 @@ async def test_the_metric_of_drift_shows_what_the_last_pass_found_that_looked_fo
 
     await plant_incomplete(own_tenant, own_indexer, own_filled)
     found = await own_indexer.full_pass()
-    assert (shown("incomplete"), found.unfinished) == (1, {own_filled.kb_id})
+    assert (shown("incomplete"), found.unfinished_kb_ids) == (1, {own_filled.kb_id})
     await incremental(own_indexer)
     assert shown("incomplete") == 1, "an incremental pass compares no chunks"
     await own_indexer.work()
     state = await reconciler_state.begin(own_tenant.database)
-    await reconciler_state.save(own_tenant.database, state, unfinished=sorted(found.unfinished))
+    await reconciler_state.save(own_tenant.database, state, unfinished=found.stored_unfinished)
     await incremental(own_indexer)
     assert shown("incomplete") == 0
 
@@ -606,9 +606,9 @@ async def test_a_leader_that_was_replaced_stores_nothing_and_ends_its_pass(own_i
     new = await reconciler_state.begin(own_indexer.database)
     assert new.token > old.token
     with pytest.raises(LeadershipLost):
-        await reconciler_state.save(own_indexer.database, old, unfinished=["x"])
-    await reconciler_state.save(own_indexer.database, new, unfinished=["y"])
-    assert (await reconciler_state.begin(own_indexer.database)).unfinished == ("y",)
+        await reconciler_state.save(own_indexer.database, old, unfinished={"chunks": ["x"]})
+    await reconciler_state.save(own_indexer.database, new, unfinished={"chunks": ["y"]})
+    assert (await reconciler_state.begin(own_indexer.database)).unfinished == {"chunks": ["y"]}
 
 
 async def test_a_pass_ends_when_its_replica_is_no_longer_the_leader(

@@ -14,6 +14,7 @@ from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
 from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo.document_texts import StoredText
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.unit.chunking.chunked import arbitrary_vectors
 from tests.unit.indexer.test_membership import kb as knowledge_base
@@ -36,7 +37,9 @@ class Recorder:
 
     async def embed(self, texts: Sequence[str], **asked: Any) -> Embedded:
         self.asked.append(asked)
-        return Embedded(arbitrary_vectors(texts), generated=len(texts), cached=0, found=0)
+        return Embedded(
+            arbitrary_vectors(texts), generated=len(texts), cached=0, found=0, space=VectorSpace("o", "p", "m", 3)
+        )
 
     async def reserve(self, count: int) -> None:
         assert not self.asked, "before anything is paid"

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pymongo import InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
-from kb_shared.mongo.vector import from_binary
+from kb_shared.mongo.chunks_digest import hash_text, hash_vector
+from kb_shared.mongo.vector import from_binary, to_binary
 from kb_shared.mongo.vectors import Changes, ChunkMetadata, EmbeddedChunk, chunk_ids, plan_changes
 
 SCOPE = {"organization_id": "acme", "kb_id": "k"}
@@ -55,7 +57,7 @@ def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: ChunkMetada
         chunks=chunks(texts),
         metadata=carried or chunk_metadata("a"),
         version=version,
-        before=list(rows.values()),
+        before=[as_found(row) for row in rows.values()],
     )
     for write in made.writes:
         match write:
@@ -75,6 +77,12 @@ def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: ChunkMetada
                 for identity in write._filter["_id"]["$in"]:
                     rows[identity].update(write._doc[0]["$set"])
     return made
+
+
+def as_found(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as `find_rows` gives it."""
+    hashes = {"text_hash": hash_text(row["chunk_text"]), "vector_hash": hash_vector(row["embedding"])}
+    return {name: value for name, value in row.items() if name not in ("chunk_text", "embedding")} | hashes
 
 
 def assert_scoped(query: Mapping[str, Any]) -> None:
@@ -126,6 +134,22 @@ def test_a_document_that_has_not_changed_writes_nothing() -> None:
     rows: Rows = {}
     swap(rows, "pqr", version=1)
     assert swap(rows, "pqr", version=2) == Changes([], (), 0)
+
+
+@pytest.mark.parametrize(
+    "harm", [{"chunk_text": "x"}, {"chunk_hash": "x"}, {"embedding": to_binary(chunk(0, "x").vector)}]
+)
+def test_a_live_row_whose_content_is_not_that_of_its_id_is_written_again(harm: Mapping[str, Any]) -> None:
+    rows: Rows = {}
+    swap(rows, "pqr", version=1)
+    damaged = next(iter(rows.values()))
+    before = dict(damaged)
+    damaged.update(harm)
+
+    changes = swap(rows, "pqr", version=2)
+
+    assert (len(changes.writes), changes.inserted, changes.retired) == (1, (), 0)
+    assert damaged | {"indexed_at": None} == before | {"indexed_at": None}
 
 
 def test_the_nth_occurrence_of_a_text_has_an_id_of_its_own() -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kb_shared.embedding.late_text import LateText
-from kb_shared.text.text_normalization import AS_WRITTEN, for_model
+from kb_shared.text.text_normalization import AS_WRITTEN, for_model, hash_passage
 
 MIN_OWN_TOKENS = 16
 """Smallest number of tokens of a chunk: fewer would not hold one code point (up to 4 tokens) together with those that
@@ -121,19 +121,13 @@ class Chunk:
 
     def __post_init__(self) -> None:
         embedded = self._embedded()
-        chunk_hash = _sha256(embedded)
-        # Ids of knowledge bases with normalization 1 were always made of the hash of what is embedded.
-        passage_hash = chunk_hash if self.text_normalization == AS_WRITTEN else _sha256(chunk_hash + self.text)
+        chunk_hash = hashlib.sha256(embedded.encode()).hexdigest()
         object.__setattr__(self, "embedded_text", embedded)
         object.__setattr__(self, "chunk_hash", chunk_hash)
-        object.__setattr__(self, "passage_hash", passage_hash)
+        object.__setattr__(self, "passage_hash", hash_passage(chunk_hash, self.text, self.text_normalization))
 
     def _embedded(self) -> str:
         if self.surroundings is not None:
             return self.surroundings.written()
         heading_line = f"{HEADING_SEPARATOR.join(self.heading_path)}\n" if self.heading_path else ""
         return for_model(f"{heading_line}{self.context}{self.text}", self.text_normalization)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

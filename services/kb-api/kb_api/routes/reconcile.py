@@ -104,6 +104,9 @@ class PlanWithRepairs(PlanView):
         description="Documents that are indexed although they were deleted or have no tag of the knowledge base."
     )
     orphaned_vectors: DriftedDocuments = Field(description="Documents that are not indexed and have chunks.")
+    missing_embeddings: DriftedDocuments = Field(
+        description="Documents with chunks whose vectors are not in the embedding cache."
+    )
     repairs: list[RepairView] = Field(
         description="Page of the repairs that wait for `apply`, by knowledge base, kind and document."
     )
@@ -122,7 +125,12 @@ class PlanWithRepairs(PlanView):
         )
 
 
-_SUMMARIES: Final = {"missing_documents": "missing", "stale_documents": "stale", "orphaned_vectors": "orphan_vectors"}
+_SUMMARIES: Final = {
+    "missing_documents": "missing",
+    "stale_documents": "stale",
+    "orphaned_vectors": "orphan_vectors",
+    "missing_embeddings": "missing_embedding",
+}
 
 
 class PlanList(BaseModel):

@@ -24,8 +24,8 @@ async def find_membership_drift(database: Database, kb: KnowledgeBase, part: Sli
         database,
         kb,
         Comparison.MEMBERSHIP,
-        rows=_read_rows(kb, part, fields=("content_digest", "text_revision", "snapshot_digest", "config_hash")),
-        others={"document": _union_documents(kb, part), "job": _union_jobs(kb, part)},
+        rows=read_rows(kb, part, fields=("content_digest", "text_revision", "snapshot_digest", "config_hash")),
+        others={"document": _union_documents(kb, part), "job": union_jobs(kb, part)},
     )
 
 
@@ -35,8 +35,8 @@ async def find_chunk_drift(database: Database, kb: KnowledgeBase, part: Slice) -
         database,
         kb,
         Comparison.CHUNKS,
-        rows=_read_rows(kb, part, fields=("chunk_count", "chunks_digest")),
-        others={"chunks": _union_chunks(kb, part), "job": _union_jobs(kb, part)},
+        rows=read_rows(kb, part, fields=("chunk_count", "chunks_digest")),
+        others={"chunks": _union_chunks(kb, part), "job": union_jobs(kb, part)},
     )
 
 
@@ -44,14 +44,14 @@ async def _compare(
     database: Database, kb: KnowledgeBase, comparison: Comparison, *, rows: list[Row], others: dict[str, Row]
 ) -> dict[str, str]:
     branches = [
-        {"case": kind.condition(kb), "then": kind.name} for kind in DOCUMENT_DRIFT if kind.comparison is comparison
+        {"case": kind.condition(kb), "then": kind.name}
+        for kind in DOCUMENT_DRIFT
+        if kind.comparison is comparison and kind.condition is not None
     ]
-    # `$max` takes the one value that is not missing.
-    together = {"_id": "$document_id"} | {name: {"$max": f"${name}"} for name in ("row", *others)}
     stages = [
         *rows,
         *others.values(),
-        {"$group": together},
+        join_by_document("row", *others),
         {"$match": {"job": None}},
         {"$project": {"kind": {"$switch": {"branches": branches, "default": None}}}},
         {"$match": {"kind": {"$ne": None}}},
@@ -61,7 +61,14 @@ async def _compare(
         return {row["_id"]: row["kind"] async for row in found}
 
 
-def _read_rows(kb: KnowledgeBase, part: Slice, *, fields: tuple[str, ...]) -> list[Row]:
+def join_by_document(*names: str) -> Row:
+    """Build the stage that makes one row for each document of those of several collections."""
+    # `$max` takes the one value that is not missing.
+    return {"$group": {"_id": "$document_id"} | {name: {"$max": f"${name}"} for name in names}}
+
+
+def read_rows(kb: KnowledgeBase, part: Slice, *, fields: tuple[str, ...]) -> list[Row]:
+    """Build the stages that read rows of `document_index`."""
     query = {"organization_id": kb.organization_id, "kb_id": kb.kb_id, **part.by_document}
     return [
         {"$match": query},
@@ -76,7 +83,8 @@ def _union_documents(kb: KnowledgeBase, part: Slice) -> Row:
     return _union(documents.NAME, query, {"_id": 0, "document_id": 1, "document": document})
 
 
-def _union_jobs(kb: KnowledgeBase, part: Slice) -> Row:
+def union_jobs(kb: KnowledgeBase, part: Slice) -> Row:
+    """Build the stage that adds the jobs of a slice to the compared rows."""
     query = {"organization_id": kb.organization_id, **part.by_row_id(kb.kb_id)}
     return _union(index_jobs.NAME, query, {"_id": 0, "document_id": 1, "job": "$state"})
 

@@ -16,7 +16,9 @@ class Comparison(StrEnum):
     MEMBERSHIP = "membership"
     """Comparison of the rows of `document_index` with `documents`."""
     CHUNKS = "chunks"
-    """Comparison of the rows of `document_index` with the chunks."""
+    """Comparison of the rows of `document_index` with the chunks. Reads an index of the chunks."""
+    VECTORS = "vectors"
+    """Comparison of the vectors of the chunks with what was stored, and with the embedding cache. Reads all chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,11 @@ class DocumentDrift:
 
     name: str
     comparison: Comparison
-    condition: Callable[[KnowledgeBase], Row]
-    """Function that builds the condition on a compared document. The first kind whose condition holds applies."""
+    condition: Callable[[KnowledgeBase], Row] | None
+    """Function that builds the condition on a compared document. The first kind whose condition holds applies.
+
+    None: MongoDB can't decide it, and the comparison has code for it.
+    """
     repair: RepairFunction
     opens_jobs: bool = True
     """True if the repair opens a job for each document: a KB gets a limited number of them."""

@@ -1,7 +1,9 @@
 """All kinds of drift. `docs/reference/drift.md` describes them."""
 
+from collections.abc import Collection
 from typing import Final
 
+from kb_reconciler.drift.bad_vector import BAD_VECTOR
 from kb_reconciler.drift.failed_kb import FAILED_KB
 from kb_reconciler.drift.incomplete import INCOMPLETE
 from kb_reconciler.drift.kinds import (
@@ -13,6 +15,7 @@ from kb_reconciler.drift.kinds import (
     LeftoverDrift,
 )
 from kb_reconciler.drift.missing import MISSING
+from kb_reconciler.drift.missing_embedding import MISSING_EMBEDDING
 from kb_reconciler.drift.orphan_vectors import ORPHAN_VECTORS
 from kb_reconciler.drift.search_index import SEARCH_INDEX
 from kb_reconciler.drift.spent_differs import SPENT_DIFFERS
@@ -30,6 +33,8 @@ from kb_reconciler.drift.zombie_collection import ZOMBIE_COLLECTION
 from kb_reconciler.drift.zombie_rows import ZOMBIE_ROWS
 
 DOCUMENT_DRIFT: Final[tuple[DocumentDrift, ...]] = (
+    # Repaired first: the repairs of the others use the embedding cache.
+    MISSING_EMBEDDING,
     STALE,
     MISSING,
     WRONG_CONFIG,
@@ -37,8 +42,9 @@ DOCUMENT_DRIFT: Final[tuple[DocumentDrift, ...]] = (
     STALE_SNAPSHOT,
     ORPHAN_VECTORS,
     INCOMPLETE,
+    BAD_VECTOR,
 )
-"""Kinds in the order in which their conditions are tried: one document has at most one kind of each comparison."""
+"""Kinds in the order in which their conditions are tried and in which they are repaired."""
 
 KNOWLEDGE_BASE_DRIFT: Final[tuple[KnowledgeBaseDrift, ...]] = (SEARCH_INDEX, WRONG_TOTALS)
 
@@ -53,14 +59,15 @@ DEPLOYMENT_DRIFT: Final[tuple[DeploymentDrift, ...]] = (
 
 LEFTOVER_DRIFT: Final[tuple[LeftoverDrift, ...]] = (ZOMBIE_COLLECTION, ZOMBIE_ROWS)
 
-DRIFT_OF_KBS: Final[tuple[DriftKind, ...]] = (*DOCUMENT_DRIFT, *KNOWLEDGE_BASE_DRIFT)
-"""Kinds that a pass looks for in each KB."""
-MEMBERSHIP_DRIFT: Final[tuple[DriftKind, ...]] = tuple(
-    kind for kind in DOCUMENT_DRIFT if kind.comparison is Comparison.MEMBERSHIP
-)
-"""Kinds that every pass looks for."""
+
+def find_kinds(comparisons: Collection[Comparison]) -> list[DriftKind]:
+    """Return the kinds of KBs and their documents that `comparisons` find. Those of KBs belong to that of chunks."""
+    of_documents = [kind for kind in DOCUMENT_DRIFT if kind.comparison in comparisons]
+    return [*of_documents, *(KNOWLEDGE_BASE_DRIFT if Comparison.CHUNKS in comparisons else ())]
+
+
 NAMES: Final = (
-    *(kind.name for kind in DRIFT_OF_KBS),
+    *(kind.name for kind in find_kinds(frozenset(Comparison))),
     *(kind.name for kind in DEPLOYMENT_DRIFT),
     *(kind.name for kind in LEFTOVER_DRIFT),
     UNREFERENCED_TEXT,
