@@ -80,8 +80,8 @@ MUTANTS: Final = (
     Mutant(
         "reconciler-does-not-find-missing-embeddings",
         f"{_DRIFT}/vector_comparison.py",
-        old="    missing = await embedding_cache.find_missing(database, documents_by_key.keys())\n",
-        new="    missing: set[str] = set()\n",
+        old="        await self._look_up()\n        return",
+        new="        return",
         caught_by=in_file(_TESTS, _FOUND),
     ),
     Mutant(

@@ -11,7 +11,7 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
-from kb_shared.mongo.embedding_cache import SPACES, VectorSpace
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -52,8 +52,10 @@ class IndexedDocument:
         return MembershipKey(self.organization_id, self.kb_id, self.document_id)
 
 
+VECTOR_SPACES: Final = RowMapper(VectorSpace)
+"""Mapping of what `VectorSpace.to_row` returns."""
 _ROWS: Final = RowMapper(
-    IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"}, convert={"vector_space": SPACES.read}
+    IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"}, convert={"vector_space": VECTOR_SPACES.read}
 )
 
 

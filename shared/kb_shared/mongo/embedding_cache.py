@@ -14,7 +14,6 @@ from bson.binary import Binary
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
-from kb_shared.mongo.rows import RowMapper
 
 _EXTENDED_EVERY = timedelta(days=1)
 """Interval of extensions. An extension at each use would mean a write for each read."""
@@ -56,8 +55,6 @@ class VectorSpace:
         }
 
 
-SPACES: Final = RowMapper(VectorSpace)
-"""Mapping of what `VectorSpace.to_row` returns."""
 LIFETIME: Final = timedelta(days=90)
 """Lifetime of the vectors of documents, from their last use."""
 
@@ -162,10 +159,9 @@ async def find_paid_by(
     return {row["chunk_hash"] async for row in rows}
 
 
-async def find_missing(database: Database, keys: Collection[str]) -> set[str]:
-    """Return those of `keys`, made by `VectorSpace.key`, that the cache does not have. Reads an index only."""
-    # A key is a hash of its scope, too. A condition on the scope would read each vector.
-    found = database[NAME].find({"_id": {"$in": list(keys)}}, {"_id": 1})
+async def find_missing(database: Database, scope: str, keys: Collection[str]) -> set[str]:
+    """Return those of `keys`, made by `VectorSpace.key`, that the cache does not have in `scope`."""
+    found = database[NAME].find({"_id": {"$in": list(keys)}, "scope": scope}, {"_id": 1})
     return set(keys) - {row["_id"] async for row in found}
 
 
@@ -178,12 +174,12 @@ async def restore(database: Database, space: VectorSpace, vectors: Iterable[tupl
     return (await database[NAME].bulk_write(writes, ordered=False)).upserted_count if writes else 0
 
 
-async def find_vectors(database: Database, keys: Collection[str]) -> dict[str, object]:
+async def find_vectors(database: Database, scope: str, keys: Collection[str]) -> dict[str, object]:
     """Return what the cache has as vectors, which may be unsound, by key."""
-    rows = database[NAME].find({"_id": {"$in": list(keys)}}, {"embedding": 1})
+    rows = database[NAME].find({"_id": {"$in": list(keys)}, "scope": scope}, {"embedding": 1})
     return {row["_id"]: row.get("embedding") async for row in rows}
 
 
-async def delete(database: Database, key: str, *, embedding: object) -> None:
+async def delete(database: Database, scope: str, key: str, *, embedding: object) -> None:
     """Delete a row, unless its vector is no longer `embedding`."""
-    await database[NAME].delete_one({"_id": key, "embedding": embedding})
+    await database[NAME].delete_one({"_id": key, "scope": scope, "embedding": embedding})

@@ -182,9 +182,9 @@ async def test_vectors_of_an_earlier_address_of_the_provider_are_kept_under_that
 
     assert (await indexer.reconcile(filled)).repaired == Counter(missing_embedding=1)
 
-    space = embedding_cache.SPACES.read(moved)
+    space = document_index.VECTOR_SPACES.read(moved)
     keys = {space.key(chunk["chunk_hash"]): chunk["embedding"] for chunk in await read_chunks(tenant, filled, "d1")}
-    assert await embedding_cache.find_vectors(tenant.database, keys) == keys
+    assert await embedding_cache.find_vectors(tenant.database, space.scope, keys.keys()) == keys
     assert (await indexer.reconcile(filled)).found == Counter()
     assert await tenant.spus() == spus
 

@@ -47,12 +47,12 @@ async def _discard_unsound(database: Database, kb: KnowledgeBase, document_id: s
         chunks = await vectors.find_live(vectors.chunks_of(database, kb), snapshot, document_id, fields=["chunk_hash"])
     if row is None or row.vector_space is None:
         return
-    cached = await embedding_cache.find_vectors(
-        database, {row.vector_space.key(chunk["chunk_hash"]) for chunk in chunks}
-    )
+    space = row.vector_space
+    keys = {space.key(chunk["chunk_hash"]) for chunk in chunks}
+    cached = await embedding_cache.find_vectors(database, space.scope, keys)
     for cache_key, vector in cached.items():
         if not is_sound(vector, dimensions=kb.embedding_dimensions):
-            await embedding_cache.delete(database, cache_key, embedding=vector)
+            await embedding_cache.delete(database, space.scope, cache_key, embedding=vector)
 
 
 BAD_VECTOR = DocumentDrift("bad_vector", Comparison.VECTORS, _condition, repair=_repair)

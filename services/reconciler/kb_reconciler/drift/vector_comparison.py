@@ -3,6 +3,7 @@
 MongoDB reads all live chunks for it and returns their hashes: it can't compute the keys of the cache itself.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from kb_reconciler.drift.bad_vector import BAD_VECTOR
@@ -13,7 +14,7 @@ from kb_reconciler.slices import Slice
 from kb_shared.mongo import document_index, embedding_cache
 from kb_shared.mongo.chunks_digest import build_vector_expression
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.embedding_cache import SPACES
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import current_snapshot
 
@@ -24,27 +25,43 @@ _KEYS_AT_ONCE: Final = 10_000
 async def find_vector_drift(database: Database, kb: KnowledgeBase, part: Slice) -> dict[str, str]:
     """Return the kind of drift by document, of documents of a slice without a job."""
     drift: dict[str, str] = {}
-    documents_by_key: dict[str, list[str]] = {}
+    lookups = _CacheLookups(database)
     async with current_snapshot(database) as snapshot:
         rows = await database[document_index.NAME].aggregate(_stages(kb, part), session=snapshot, allowDiskUse=True)
         async for row in rows:
             if row["is_bad"]:
                 drift[row["_id"]] = BAD_VECTOR.name
                 continue
-            space = SPACES.read(row["space"])
-            for chunk_hash in row["hashes"]:
-                documents_by_key.setdefault(space.key(chunk_hash), []).append(row["_id"])
-            if len(documents_by_key) >= _KEYS_AT_ONCE:
-                drift |= await _find_missing(database, documents_by_key)
-                documents_by_key = {}
-    return drift | await _find_missing(database, documents_by_key)
+            await lookups.add(row["_id"], document_index.VECTOR_SPACES.read(row["space"]), row["hashes"])
+    return drift | dict.fromkeys(await lookups.finish(), MISSING_EMBEDDING.name)
 
 
-async def _find_missing(database: Database, documents_by_key: dict[str, list[str]]) -> dict[str, str]:
-    if not documents_by_key:
-        return {}
-    missing = await embedding_cache.find_missing(database, documents_by_key.keys())
-    return {document_id: MISSING_EMBEDDING.name for key in missing for document_id in documents_by_key[key]}
+class _CacheLookups:
+    """Look-ups of keys of the embedding cache, many documents at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._documents: dict[str, dict[str, list[str]]] = {}
+        """Documents by scope and key."""
+        self._incomplete: set[str] = set()
+
+    async def add(self, document_id: str, space: VectorSpace, chunk_hashes: Iterable[str]) -> None:
+        of_scope = self._documents.setdefault(space.scope, {})
+        for chunk_hash in chunk_hashes:
+            of_scope.setdefault(space.key(chunk_hash), []).append(document_id)
+        if len(of_scope) >= _KEYS_AT_ONCE:
+            await self._look_up()
+
+    async def finish(self) -> set[str]:
+        """Return the documents of which the cache lacks a vector."""
+        await self._look_up()
+        return self._incomplete
+
+    async def _look_up(self) -> None:
+        for scope, documents in self._documents.items():
+            missing = await embedding_cache.find_missing(self._database, scope, documents.keys())
+            self._incomplete.update(document_id for key in missing for document_id in documents[key])
+        self._documents = {}
 
 
 def _stages(kb: KnowledgeBase, part: Slice) -> list[Row]:
