@@ -48,7 +48,7 @@ KB: Final = KnowledgeBase(
 async def fill(database: Database, *, documents: int, dimensions: int) -> None:
     """Write a KB with that many documents, without drift."""
     await create_indexes(database, _COLLECTIONS)
-    await vectors.ensure_indexes(database[KB.vector_collection])
+    await vectors.create_indexes(database[KB.vector_collection])
 
     async def create_kb(session: Any) -> None:
         await knowledge_bases.insert(database, session, KB)

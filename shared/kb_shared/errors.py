@@ -23,6 +23,7 @@ KbError
 │   ├── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
 │   └── KnowledgeBaseFull    the KB has reached its limit of documents or chunks
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
+│   └── VersionTooOld        newer code has changed the stored data: the process ends, and an operator starts that code
 ├── InfrastructureNotReady   Kafka or MongoDB is not set up correctly: wait, and log what an operator has to change
 └── RequestError             the HTTP caller has to fix it: carries status, slug and detail
     └── NotFound             missing, malformed or of another organization: always the same 404
@@ -170,6 +171,10 @@ class KnowledgeBaseFull(PermanentError):
 
 class Misconfigured(KbError):
     """Setting that can't be used. `str()` says which one, why, and what to change; it contains no secret."""
+
+
+class VersionTooOld(Misconfigured):
+    """Stored data that this version of the code can't work with. `str()` says which version can."""
 
 
 class InfrastructureNotReady(KbError):

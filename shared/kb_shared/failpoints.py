@@ -40,7 +40,13 @@ OF_INDEXER = (
     "backfill.after_publish",
     "sweeper.after_lease",
 )
-OF_RECONCILER = ("plan.before_finish",)
+OF_MIGRATIONS = (
+    "migration.after_begin",
+    "migration.after_batch",
+    "migration.after_marker",
+    "migration.before_finish",
+)
+OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
 NAMES = (*OF_INDEXER, *OF_RECONCILER)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}

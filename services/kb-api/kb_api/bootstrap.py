@@ -43,6 +43,7 @@ from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import database as mongo
+from kb_shared.mongo import schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.secrets.key_ring import KeyRing
@@ -82,6 +83,7 @@ class KbApi:
 
     async def _prepare(self) -> None:
         with mongo_errors():
+            await schema_version.check(self.database)
             await create_indexes(self.database, COLLECTIONS)
             await ensure_admin_key(self.database, self.settings)
             await reseal_keys(self.database, self.key_ring)

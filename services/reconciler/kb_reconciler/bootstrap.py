@@ -17,6 +17,8 @@ from kb_reconciler.drift.kinds import RepairTools
 from kb_reconciler.drift.search_index import repair_search_indexes
 from kb_reconciler.drift.unreferenced_text import sweep_texts
 from kb_reconciler.indexes import COLLECTIONS
+from kb_reconciler.migrations.migrate import LEASE as LEASE_OF_MIGRATIONS
+from kb_reconciler.migrations.migrate import Migrator
 from kb_reconciler.passes import Passes
 from kb_reconciler.plans import PlanRunner
 from kb_reconciler.settings import ReconcilerSettings
@@ -69,6 +71,7 @@ class Reconciler:
                 parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, _LEASE_OF_PASSES, self._one_pass)),
                 parts.create_task(self._plan_runner().run()),
+                parts.create_task(Migrator(self.database, self.owner).run()),
                 parts.create_task(self._every(self.settings.text_sweep_interval_s, _LEASE_OF_SWEEPS, self._sweep)),
             ]
             await stop.wait()
@@ -140,5 +143,5 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
 
 async def _let_go(database: Database, owner: str) -> None:
     with suppress(PyMongoError):  # they expire
-        for lease in (_LEASE_OF_PASSES, _LEASE_OF_SWEEPS):
+        for lease in (_LEASE_OF_PASSES, _LEASE_OF_SWEEPS, LEASE_OF_MIGRATIONS):
             await leases.release(database, lease, owner=owner)

@@ -182,8 +182,9 @@ class Passes:
             if not comparisons:
                 continue
             if kb.status is Status.ACTIVE:
-                # A collection of an earlier version lacks the index that its chunks are compared by.
-                await vectors.ensure_indexes(self.database[kb.vector_collection])
+                # A collection that was restored from a backup of an older version, or that an older replica has created
+                # after the migration, lacks the index that chunks are compared by.
+                await vectors.create_indexes(self.database[kb.vector_collection])
             yield _Work(kb, split(self.database, kb), comparisons, is_whole=True)
 
     async def _changed(self, state: ReconcilerState) -> AsyncIterator[_Work]:

@@ -142,7 +142,7 @@ class PlanRunner:
 
     async def _while_held(self, plan: ReconcilePlan, kb: KnowledgeBase) -> AsyncIterator[Slice]:
         """Yield the slices of the plan in a KB, as long as no other reconciler has taken it."""
-        await vectors.ensure_indexes(self.database[kb.vector_collection])
+        await vectors.create_indexes(self.database[kb.vector_collection])
         slices = split(self.database, kb) if plan.document_id is None else one_slice([plan.document_id])
         async for part in slices:
             if not await reconcile_plans.renew(self.database, plan, owner=self.owner, lease=self.lease):

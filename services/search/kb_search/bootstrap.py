@@ -29,7 +29,7 @@ from kb_shared.http import application
 from kb_shared.http.dependencies import provide
 from kb_shared.http.request_limits import RequestLimit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import search_indexes
+from kb_shared.mongo import schema_version, search_indexes
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.service import process
@@ -42,15 +42,18 @@ async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[
     embedder = create_embedder(database, settings, patience_s=settings.search_patience_s)
     chat = create_chat(database, settings)
     # Searches are answered meanwhile: without an index they are slower, not wrong.
-    indexing = asyncio.create_task(_create_indexes(database, stop))
+    preparing = asyncio.create_task(_prepare(database, stop))
+    # If it fails, the server stops, and the failure is raised below.
+    preparing.add_done_callback(lambda _: stop.set() if preparing.cancelled() or preparing.exception() else None)
     try:
         yield create_app(settings, database=database, embedder=embedder, chat=chat)
     finally:
         stop.set()
-        await indexing
+        await asyncio.wait({preparing})
         await chat.close()
         await embedder.close()
         await database.client.close()
+        preparing.result()
 
 
 def create_app(settings: SearchSettings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
@@ -111,12 +114,19 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
     return app
 
 
-async def _create_indexes(database: Database, stop: asyncio.Event) -> None:
-    async def create() -> None:
+async def _prepare(database: Database, stop: asyncio.Event) -> None:
+    """Check the version of the data, and create the indexes.
+
+    Raises:
+        VersionTooOld: this code can't work with the stored data.
+    """
+
+    async def prepare() -> None:
         with mongo_errors():
+            await schema_version.check(database)
             await create_indexes(database, COLLECTIONS)
 
-    await process.retry_until_done(stop, create)
+    await process.retry_until_done(stop, prepare)
 
 
 async def _why_not_ready(database: Database) -> str | None:

@@ -25,7 +25,7 @@ async def create(database: Database, kb: KnowledgeBase) -> None:
         if error.code != _NAMESPACE_EXISTS:
             raise
     collection = database[kb.vector_collection]
-    await vectors.ensure_indexes(collection)
+    await vectors.create_indexes(collection)
     await chunk_indexes.ensure(collection, kb)
 
 

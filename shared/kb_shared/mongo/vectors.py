@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
-from pymongo.errors import OperationFailure
 
 from kb_shared.mongo.chunks_digest import hash_text, hash_vector
 from kb_shared.mongo.database import Collection as MongoCollection
@@ -37,9 +36,6 @@ INDEXES = [
 ]
 _HASH_LENGTH: Final = 24
 """Number of characters of the passage hash in the id of a chunk."""
-_INDEX_NOT_FOUND: Final = 27
-_REPLACED_INDEX: Final = "document_id_1_chunk_index_1"
-"""Index of earlier versions, whose queries `chunks_of_documents` answers, too."""
 Write = InsertOne[Row] | ReplaceOne[Row] | UpdateOne | UpdateMany
 
 
@@ -63,15 +59,10 @@ class Chunks:
         return Chunks(database[self.collection.name], self.organization_id, self.kb_id)
 
 
-async def ensure_indexes(collection: MongoCollection) -> None:
-    """Create missing indexes and drop the one of earlier versions. An existing collection may need minutes."""
+async def create_indexes(collection: MongoCollection) -> None:
+    """Create missing indexes. In a filled collection this may take minutes."""
     with long_commands():
         await collection.create_indexes(INDEXES)
-    try:
-        await collection.drop_index(_REPLACED_INDEX)
-    except OperationFailure as error:
-        if error.code != _INDEX_NOT_FOUND:
-            raise
 
 
 def chunks_of(database: Database, kb: KnowledgeBase) -> Chunks:

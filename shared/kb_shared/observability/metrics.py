@@ -258,6 +258,11 @@ RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = MeasuredGauge(
     "kb_reconciler_last_success_timestamp_seconds",
     "Unix time of the last complete pass; not exported before the first. Old: the reconciler is stuck.",
 )
+MIGRATIONS_PENDING = MeasuredGauge(
+    "kb_migrations_pending",
+    "Migrations that the stored data still lacks (each reconciler exports the total: use max, not sum). Above 0 for"
+    " long: see migration.interrupted in the logs.",
+)
 RUNS = Counter("kb_runs_total", "Runs of chat models by final status.", ["status"])
 RUN_SECONDS = Histogram(
     "kb_run_seconds",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.kafka.producer import Producer
 from kb_shared.mongo import database as mongo
+from kb_shared.mongo import schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import CollectionIndexes, create_indexes
 from kb_shared.service import process
@@ -40,6 +41,7 @@ async def connect(
 
     Raises:
         Stopped: `stop` was set before both were ready.
+        VersionTooOld: this code can't work with the stored data.
     """
     async with AsyncExitStack() as open_things:
         database = mongo.connect(settings)
@@ -47,6 +49,8 @@ async def connect(
         producer = create_producer(settings)
 
         async def prepare() -> None:
+            with mongo_errors():
+                await schema_version.check(database)
             await prepare_topics(settings)
             with mongo_errors():
                 await create_indexes(database, collections)
