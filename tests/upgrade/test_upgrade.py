@@ -22,7 +22,7 @@ from kb_shared.mongo import schema_version
 from kb_shared.mongo.vectors import INDEXES
 from tests.conftest import KafkaCluster, RunningMongo
 from tests.e2e.kafka_log import KafkaLog
-from tests.e2e.system import QUICK
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA
 from tests.upgrade import stored_dump
 from tests.upgrade.contents import (
     CONTRACTS,
@@ -41,13 +41,11 @@ from tests.waiting import until
 
 NAMES: Final = sorted(path.name for path in DUMPS.iterdir())
 SETTINGS: Final = {
-    **QUICK,
     "KB_JOB_LEASE_S": "30",
-    "KB_KAFKA_SESSION_TIMEOUT_MS": "15000",
     "KB_RECONCILE_INTERVAL_S": "0.5",
     "KB_RECONCILE_GRACE_S": "0",
 }
-"""Settings of a system that nothing is killed in, and whose reconciler begins its passes soon."""
+"""Settings of a system in which nothing is killed, and whose reconciler begins its passes soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +122,10 @@ async def upgraded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[UpgradedSystem]:
     database = restored.database
+    quick = QUICK if isinstance(broker, Broker) else QUICK_ON_KAFKA
     stack = Stack(
         tmp_path_factory.mktemp("upgrade"),
-        env={**SETTINGS, **settings_of_dump(restored.expected["secrets"])},
+        env={**quick, **SETTINGS, **settings_of_dump(restored.expected["secrets"])},
         mongo_uri=restored.mongo_uri,
         kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
         models_api_base=model_server.api_base,

@@ -11,7 +11,7 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import document_texts
+from kb_shared.mongo import chunk_collections, document_texts, schema_version, vectors
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.uri import create_client
@@ -28,8 +28,10 @@ LEAST: Final = [
     "remove",
     "createCollection",
     "dropCollection",
+    "listCollections",
     "createIndex",
     "listIndexes",
+    "dropIndex",
 ]
 """Privileges that the how-to page grants, without those on search indexes, which a plain mongod does not know."""
 SOON_MS: Final = 500
@@ -64,10 +66,14 @@ async def use(uri: str) -> None:
     """Do what services do at their start, and what needs other rights than that."""
     database = mongo.connect(CommonSettings(mongo_uri=uri, mongo_database=DATABASE))
     async with database.client:
+        await schema_version.check(database)
         await create_all_indexes(database)
         await in_transaction(database, lambda session: _write(database, session))
         await _store_large_text(database)
         await database.create_collection("kb_vectors_of_test", check_exists=False)
+        await chunk_collections.find_kb_ids(database)
+        await vectors.create_indexes(database["kb_vectors_of_test"])
+        await database["kb_vectors_of_test"].drop_index("chunks_of_documents")
         await database.drop_collection("kb_vectors_of_test")
 
 
