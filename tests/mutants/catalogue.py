@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants import indexing, limiting, messaging, paying, reconciling, searching, tenancy
+from tests.mutants import indexing, limiting, messaging, paying, reconciling, searching, tenancy, upgrading
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -13,4 +13,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *reconciling.MUTANTS,
     *searching.MUTANTS,
     *tenancy.MUTANTS,
+    *upgrading.MUTANTS,
 )

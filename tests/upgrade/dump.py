@@ -8,6 +8,7 @@ import asyncio
 import json
 import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +64,8 @@ async def _dump(folder: Path, state: dict[str, Any], secrets: dict[str, str]) ->
     uri = f"mongodb://127.0.0.1:{state['ports']['mongod']}/?directConnection=true"
     async with AsyncMongoClient[dict[str, Any]](uri, tz_aware=True) as client:
         await stored_dump.write(client[DATABASE], folder / DATABASE)
-    (folder / EXPECTED).write_text(json.dumps({"secrets": secrets, **expected}, indent=1) + "\n")
+    written = {"written_at": datetime.now(UTC).isoformat(), "secrets": secrets, **expected}
+    (folder / EXPECTED).write_text(json.dumps(written, indent=1) + "\n")
 
 
 if __name__ == "__main__":

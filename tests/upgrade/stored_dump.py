@@ -1,6 +1,7 @@
 """A dump of a database in the layout of `mongodump --gzip`: `<name>.bson.gz` and `<name>.metadata.json.gz`."""
 
 import gzip
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,11 +46,18 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(gzip.compress(content, mtime=0))
 
 
-async def load(folder: Path, database: Database) -> None:
+async def load(folder: Path, database: Database, *, written_at: datetime) -> None:
     """Create the collections of a dump with their rows and indexes. Search indexes are in no dump.
 
-    Leases are left out: they belonged to processes, which would be waited for if the dump was written a moment ago.
+    Rows expire as if the dump was written now. Leases are left out: they belonged to processes, which would be waited
+    for if the dump was written a moment ago.
+
+    Args:
+        folder: of the database.
+        database: does not exist yet.
+        written_at: time of the dump.
     """
+    age = datetime.now(UTC) - written_at
     for path in sorted(folder.glob(f"*{_METADATA}")):  # noqa: ASYNC240  # a few small files
         name = path.name.removesuffix(_METADATA)
         if name == leases.NAME:
@@ -57,11 +65,20 @@ async def load(folder: Path, database: Database) -> None:
         metadata = json_util.loads(gzip.decompress(path.read_bytes()))
         collection = await database.create_collection(name)
         rows = bson.decode_all(gzip.decompress((folder / f"{name}{_ROWS}").read_bytes()))
+        for index in metadata["indexes"]:
+            if "expireAfterSeconds" in index:
+                _bring_forward(rows, next(iter(index["key"])), age)
         if rows:
             await collection.insert_many(rows)
         indexes = [_index(index) for index in metadata["indexes"] if index["name"] != "_id_"]
         if indexes:
             await collection.create_indexes(indexes)
+
+
+def _bring_forward(rows: list[dict[str, Any]], field: str, age: timedelta) -> None:
+    for row in rows:
+        if isinstance(row.get(field), datetime):
+            row[field] += age
 
 
 def _index(described: dict[str, Any]) -> IndexModel:

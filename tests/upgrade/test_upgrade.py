@@ -1,4 +1,4 @@
-"""Data of each earlier version is searched and indexed by this one as it was by its own, and nobody pays again."""
+"""Data of each earlier version is searched and indexed by this one as it was by its own, at no further cost."""
 
 import json
 from collections.abc import AsyncIterator
@@ -108,8 +108,10 @@ async def restored(
     folder = DUMPS / request.param
     async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True) as client:
         database = client[f"upgrade_{uuid4().hex[:12]}"]
-        await stored_dump.load(folder / DATABASE, database)
-        yield RestoredDump(search_node.uri, database, json.loads((folder / EXPECTED).read_text()))
+        expected = json.loads((folder / EXPECTED).read_text())
+        written_at = datetime.fromisoformat(expected["written_at"])
+        await stored_dump.load(folder / DATABASE, database, written_at=written_at)
+        yield RestoredDump(search_node.uri, database, expected)
         await client.drop_database(database)
 
 
@@ -246,7 +248,7 @@ async def test_prompts_agents_conversations_and_limits_are_there(upgraded: Upgra
     assert (await call("GET", "/llm-providers/openai"))["api_key_last4"] == "test"
 
 
-async def test_a_changed_document_is_indexed_anew(upgraded: UpgradedSystem) -> None:
+async def test_a_changed_document_is_indexed_again(upgraded: UpgradedSystem) -> None:
     kb_id = upgraded.kbs[MANUALS]["kb_id"]
     kept, added = paragraph(0, "pump"), paragraph(77, "pump")
     await upgraded.system.events.publish(

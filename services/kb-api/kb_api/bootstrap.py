@@ -71,10 +71,21 @@ class KbApi:
         app = create_app(self, ready=self._readiness.why_not_ready)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(server.run(app, self.settings, stop))
+            parts.create_task(self._work(stop))
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        """Do all that is not the answer to a request, once it is known that this code may work with the data."""
+        if not await process.retry_until_done(stop, self._check_data, note=self._readiness.wait_for):
+            return
+        async with asyncio.TaskGroup() as parts:
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
             parts.create_task(watch_budgets(self.database, stop))
             parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
+
+    async def _check_data(self) -> None:
+        with mongo_errors():
+            await schema_version.check(self.database)
 
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
         if await process.retry_until_done(stop, self._prepare, note=self._readiness.wait_for):
@@ -83,7 +94,6 @@ class KbApi:
 
     async def _prepare(self) -> None:
         with mongo_errors():
-            await schema_version.check(self.database)
             await create_indexes(self.database, COLLECTIONS)
             await ensure_admin_key(self.database, self.settings)
             await reseal_keys(self.database, self.key_ring)

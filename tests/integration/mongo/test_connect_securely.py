@@ -10,8 +10,8 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
-from kb_shared.mongo import database as mongo
 from kb_shared.mongo import chunk_collections, document_texts, schema_version, vectors
+from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.uri import create_client

@@ -1,8 +1,11 @@
-"""Migrations: each is made once, whoever dies while making it, and changes what it says."""
+"""Migrations: each is made once, also if a reconciler dies meanwhile, and changes what it says."""
 
 import asyncio
+import signal
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -10,14 +13,21 @@ from pymongo import ASCENDING
 from pymongo.errors import OperationFailure
 from structlog.testing import capture_logs
 
+from kb_local.broker import Broker
+from kb_local.mongod import Mongod
+from kb_local.ports import free_port
+from kb_local.service import Service
+from kb_local.stack import EMBEDDED_KAFKA
+from kb_local.zygote import Zygote
 from kb_reconciler.migrations import chunk_indexes
 from kb_reconciler.migrations.migrate import LEASE, Migrator
 from kb_reconciler.migrations.migration import Migration
-from kb_reconciler.migrations.registry import MIGRATIONS
 from kb_reconciler.state import LeadershipLost
 from kb_shared import failpoints
 from kb_shared.mongo import knowledge_bases, leases, schema_version, vectors
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, in_transaction
+from tests.conftest import KafkaCluster, RunningMongo
+from tests.knowledge_bases import build_knowledge_base
 from tests.waiting import until
 
 KB_IDS: Final = [f"{n:024x}" for n in range(1, 4)]
@@ -29,8 +39,8 @@ NEW_INDEXES: Final = {"_id_", "chunks_of_documents", "retired_at_1"}
 async def old_data(database: Database) -> Database:
     """Create the rows and collections of three KBs of version 1."""
     for kb_id in KB_IDS:
-        row = {"_id": kb_id, "organization_id": "acme", "status": "active", "vector_collection": f"kb_vectors_{kb_id}"}
-        await database[knowledge_bases.NAME].insert_one(row)
+        kb = build_knowledge_base(kb_id=kb_id, organization_id="acme")
+        await in_transaction(database, partial(knowledge_bases.insert, database, kb=kb))
         chunks = database[f"kb_vectors_{kb_id}"]
         await chunks.create_index([("document_id", ASCENDING), ("chunk_index", ASCENDING)])
         await chunks.create_index("retired_at", expireAfterSeconds=60)
@@ -108,9 +118,50 @@ async def test_a_migration_whose_reconciler_died_is_resumed_after_its_last_compl
     assert (row["schema_version"], row["migrations"]["2"]["started_at"]) == (2, started_at)
 
 
-def test_the_reconciler_can_be_killed_at_each_step_of_a_migration() -> None:
-    tried = {"migration.after_begin", "migration.after_batch", "migration.after_marker", "migration.before_finish"}
-    assert tried == set(failpoints.OF_MIGRATIONS)
+@pytest.fixture
+def reconciler(
+    old_data: Database,
+    mongod: RunningMongo | Mongod,
+    broker: KafkaCluster | Broker,
+    zygote: Zygote,
+    tmp_path: Path,
+) -> Service:
+    """Return the process that is deployed, not started yet."""
+    env = {
+        "KB_MONGO_URI": mongod.uri,
+        "KB_MONGO_DATABASE": old_data.name,
+        "KB_KAFKA": broker.bootstrap,
+        "KB_KAFKA_TOPIC_PREFIX": f"{old_data.name}.",
+        **(EMBEDDED_KAFKA if isinstance(broker, Broker) else {}),
+    }
+    return Service("kb-reconciler", "kb_reconciler", zygote=zygote, port=free_port(), log=tmp_path / "log", env=env)
+
+
+@pytest.mark.parametrize("failpoint", failpoints.OF_MIGRATIONS)
+async def test_a_migration_whose_reconciler_was_killed_is_finished_by_another(
+    failpoint: str, old_data: Database, reconciler: Service
+) -> None:
+    reconciler.env["KB_FAILPOINT"] = failpoint
+    reconciler.launch()
+    await until(lambda: not reconciler.running)
+    assert reconciler.returncode == -signal.SIGKILL, reconciler.log_tail()
+    assert (await stored(old_data))["schema_version"] == 1
+    assert await leases.find_held(old_data, [LEASE]), "a process that is killed gives nothing back"
+
+    another = Migrator(old_data, "two")
+    await another.make_pending()
+    assert (await stored(old_data))["schema_version"] == 1, "the lease is held"
+    await old_data[leases.NAME].update_one({"_id": LEASE}, {"$set": {"until": datetime.now(UTC)}})
+    await until_made(another)
+    assert await indexes_of_chunks(old_data) == [NEW_INDEXES] * 3
+
+
+async def until_made(migrator: Migrator) -> None:
+    async def nothing_is_pending() -> bool:
+        await migrator.make_pending()
+        return not await migrator.find_pending()
+
+    await until(nothing_is_pending)
 
 
 async def test_of_two_reconcilers_one_makes_a_migration_and_the_other_waits_for_it(
@@ -216,9 +267,3 @@ async def test_an_old_index_that_the_user_may_not_drop_is_kept_and_logged(
 async def test_a_new_collection_of_chunks_has_the_indexes_of_migrated_ones(database: Database) -> None:
     await vectors.create_indexes(database["new"])
     assert set(await database["new"].index_information()) == NEW_INDEXES
-
-
-def test_there_is_a_migration_to_each_version_that_needs_one_in_their_order() -> None:
-    versions = [each.version for each in MIGRATIONS]
-    assert versions == sorted(set(versions))
-    assert versions[-1] <= schema_version.SCHEMA_VERSION

@@ -39,7 +39,7 @@ class Migrator:
     lease_length: timedelta = _LEASE_LENGTH
 
     async def run(self) -> None:
-        """Return once all migrations are finished, by whichever reconciler."""
+        """Return once all migrations are finished, by this reconciler or another."""
         while True:
             try:
                 await self.make_pending()
