@@ -45,13 +45,6 @@ MUTANTS: Final = (
         "            with mongo_errors():\n                await schema_version.check(database)\n",
     ),
     Mutant(
-        "search-goes-on-when-its-start-fails",
-        "services/search/kb_search/bootstrap.py",
-        old="lambda _: stop.set() if preparing.cancelled() or preparing.exception() else None",
-        new="lambda _: None",
-        caught_by=_OF_EACH_SERVICE,
-    ),
-    Mutant(
         "old-data-is-taken-for-new",
         _SCHEMA_VERSION,
         old="BEFORE_VERSIONS if await _was_used(database) else SCHEMA_VERSION",

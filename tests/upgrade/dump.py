@@ -48,6 +48,12 @@ def main() -> None:
     sys.stdout.write(f"wrote {folder}: {size / 1000:.0f} kB\n")
 
 
+def read_expected(folder: Path) -> dict[str, Any]:
+    """Return what the dump in `folder` contains, as the system that it was written from described it."""
+    expected: dict[str, Any] = json.loads((folder / EXPECTED).read_text())
+    return expected
+
+
 async def _dump(folder: Path, state: dict[str, Any], secrets: dict[str, str]) -> None:
     kafka = f"127.0.0.1:{state['ports']['broker']}"
     async with (

@@ -1,6 +1,5 @@
 """Data of each earlier version is searched and indexed by this one as it was by its own, at no further cost."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,10 +35,16 @@ from tests.upgrade.contents import (
     list_chunks,
     paragraph,
 )
-from tests.upgrade.dump import DATABASE, DUMPS, EXPECTED
+from tests.upgrade.dump import DATABASE, DUMPS, read_expected
 from tests.waiting import until
 
-NAMES: Final = sorted(path.name for path in DUMPS.iterdir())
+BY_TIME: Final = sorted(
+    (path.name for path in DUMPS.iterdir()), key=lambda name: str(read_expected(DUMPS / name)["written_at"])
+)
+NAMES: Final = [
+    pytest.param(name, marks=() if name in (BY_TIME[0], BY_TIME[-1]) else pytest.mark.long) for name in BY_TIME
+]
+"""Names of all dumps; those between the oldest and the newest are for the long form."""
 SETTINGS: Final = {
     "KB_JOB_LEASE_S": "30",
     "KB_RECONCILE_INTERVAL_S": "0.5",
@@ -108,7 +113,7 @@ async def restored(
     folder = DUMPS / request.param
     async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True) as client:
         database = client[f"upgrade_{uuid4().hex[:12]}"]
-        expected = json.loads((folder / EXPECTED).read_text())
+        expected = read_expected(folder)
         written_at = datetime.fromisoformat(expected["written_at"])
         await stored_dump.load(folder / DATABASE, database, written_at=written_at)
         yield RestoredDump(search_node.uri, database, expected)

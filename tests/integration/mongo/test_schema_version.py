@@ -135,3 +135,16 @@ async def test_each_service_refuses_to_start_on_data_that_is_too_new_for_it(
     assert '"process.misconfigured"' in lines[0]
     assert SENTENCE.format(database=database_name) in lines[0]
     assert names == [schema_version.NAME], "a service wrote to data that it can't work with"
+
+
+async def test_a_service_starts_beside_its_newer_neighbour(
+    mongod: RunningMongo | Mongod, database: Database, zygote: Zygote, tmp_path: Path
+) -> None:
+    row = {"_id": schema_version.ID, "schema_version": 3, "oldest_reader": 2, "unknown": True}
+    await database[schema_version.NAME].insert_one(row)
+    env = {"KB_MONGO_URI": mongod.uri, "KB_MONGO_DATABASE": database.name, "KB_KAFKA": f"127.0.0.1:{free_port()}"}
+    log = tmp_path / "log"
+    service = Service("kb-api", package="kb_api", zygote=zygote, port=free_port(), log=log, env=env)
+    await service.start()
+    assert await service.stop() == 0
+    assert await database[schema_version.NAME].find().to_list() == [row]

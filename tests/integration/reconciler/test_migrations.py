@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from prometheus_client import REGISTRY
 from pymongo import ASCENDING
 from pymongo.errors import OperationFailure
 from structlog.testing import capture_logs
@@ -226,16 +227,25 @@ async def test_a_long_batch_ends_when_another_reconciler_has_taken_the_lease(old
         await making
 
 
-async def test_a_migration_that_fails_is_tried_again(old_data: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_migration_that_fails_is_tried_again_and_shown_as_pending(
+    old_data: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kb_reconciler.migrations.migrate._ASKED_AGAIN_AFTER_S", 0.01)
     counted = CountedMigration()
 
     async def fail() -> None:
         raise OperationFailure("with the text of a document")
 
+    pending: list[float | None] = []
+
+    async def note_metric_and_fail() -> None:
+        pending.append(REGISTRY.get_sample_value("kb_migrations_pending"))
+        await fail()
+
     with capture_logs() as logs:
-        async with failpoints.during("migration.after_batch", once(fail)):
+        async with failpoints.during("migration.after_batch", once(note_metric_and_fail)):
             await Migrator(old_data, "one", counted.as_list).run()
+    assert [*pending, REGISTRY.get_sample_value("kb_migrations_pending")] == [1, 0]
     assert [line["error"] for line in logs if line["event"] == "migration.interrupted"] == ["OperationFailure"]
     assert counted.batches == [None, None, *KB_IDS]
 

@@ -42,13 +42,19 @@ class Migrator:
         """Return once all migrations are finished, by this reconciler or another."""
         while True:
             try:
+                if not await self._count_pending():
+                    return
                 await self.make_pending()
-                MIGRATIONS_PENDING.set(pending := len(await self.find_pending()))
-                if not pending:
+                if not await self._count_pending():
                     return
             except (PyMongoError, TransientError, LeadershipLost) as error:
                 log.warning("migration.interrupted", error=type(error).__name__)
             await asyncio.sleep(_ASKED_AGAIN_AFTER_S)
+
+    async def _count_pending(self) -> int:
+        pending = len(await self.find_pending())
+        MIGRATIONS_PENDING.set(pending)
+        return pending
 
     async def find_pending(self) -> list[Migration]:
         """Return the migrations that the stored data lacks."""
