@@ -130,5 +130,6 @@ async def _prepare(database: Database, stop: asyncio.Event) -> None:
 
 
 async def _why_not_ready(database: Database) -> str | None:
-    await database.command("ping")
+    # Not ready on data that this code can't work with, also before the process has ended because of it.
+    await schema_version.check(database)
     return await search_indexes.explain_unavailability(database)
