@@ -47,7 +47,8 @@ OF_MIGRATIONS = (
     "migration.before_finish",
 )
 OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
-NAMES = (*OF_INDEXER, *OF_RECONCILER)
+OF_BACKUPS = ("backup.after_chunks", "backup.after_part", "backup.before_manifest", "restore.after_collection")
+NAMES = (*OF_INDEXER, *OF_RECONCILER, *OF_BACKUPS)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}
