@@ -14,6 +14,7 @@ from rich.table import Table
 
 from kb_local.doctor import Check
 from kb_local.ports import LOOPBACK
+from kb_local.search_nodes import NAME as SEARCH_NODE
 from kb_local.state import Home, StackState
 
 COLOURS = {"ready": "green", "starting": "yellow", "not ready": "yellow", "crashed": "red", "stopped": "dim"}
@@ -78,6 +79,7 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
                 {
                     "base_url": state.base_url,
                     "kafka": _kafka(state),
+                    "mongo_uri": _mongo_uri(state),
                     "organization_id": secrets.organization_id,
                     "api_key": secrets.api_key,
                     "folder": str(home.folder),
@@ -91,6 +93,7 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
 The stack is ready.
   base URL      {state.base_url}
   Kafka         {_kafka(state)}
+  MongoDB       {_mongo_uri(state) or "that of KB_MONGO_URI"}
   organization  {secrets.organization_id}
   API key       {secrets.api_key}
   data, logs    {home.folder}
@@ -111,6 +114,12 @@ def _kafka(state: StackState) -> str:
     """Return the address that upstreams publish to: the local broker, or the cluster in KB_KAFKA."""
     ours = next((process for process in state.processes if process.name == "broker"), None)
     return f"{LOOPBACK}:{ours.port}" if ours is not None else os.environ.get("KB_KAFKA", "")
+
+
+def _mongo_uri(state: StackState) -> str | None:
+    """Return the URI by which services reach the local MongoDB; None for a deployment in KB_MONGO_URI."""
+    ours = next((process for process in state.processes if process.name == SEARCH_NODE), None)
+    return f"mongodb://{LOOPBACK}:{ours.port}/?directConnection=true" if ours is not None else None
 
 
 def print_status(home: Home, state: StackState, *, as_json: bool) -> None:

@@ -54,9 +54,14 @@ async def lost_history(
         "namespace": f"{database.name}.{collection}",
     }
     admin = database.client.admin
+
+    async def let_cluster_time_advance() -> None:
+        await database["organizations"].update_one({"_id": "org-mine"}, {"$inc": {"writes": 1}})
+
     await admin.command({"configureFailPoint": "failCommand", "mode": {"times": times}, "data": failing})
     try:
-        yield
+        async with failpoints.during("backup.after_part", let_cluster_time_advance):
+            yield
     finally:
         await admin.command({"configureFailPoint": "failCommand", "mode": "off"})
 

@@ -24,7 +24,7 @@ from kb_reconciler.backup.dump_layout import (
     write_file,
 )
 from kb_reconciler.backup.errors import BackupRefused, DamagedBackup
-from kb_reconciler.backup.manifest import BackedUpKnowledgeBase, BackupHeader, BackupPart, BackupJournal, Manifest
+from kb_reconciler.backup.manifest import BackedUpKnowledgeBase, BackupHeader, BackupJournal, BackupPart, Manifest
 from kb_reconciler.backup.progress import ProgressDisplay
 from kb_reconciler.backup.rows import RowReader, write_in_order
 from kb_reconciler.backup.scope import (

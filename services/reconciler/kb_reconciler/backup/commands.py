@@ -57,6 +57,7 @@ def restore(
 
     All files are checked before anything is written. An interrupted restore continues with the same command.
     """
+    _log_warnings_only()
     work = _restore(folder, to, kb_id=kb_id, organization_id=organization_id, yes=yes, as_json=as_json)
     if not _or_exit(work):
         raise typer.Exit(1)
@@ -102,6 +103,18 @@ async def _restore(
     elif outcome is not None:
         output.print_outcome(restored, outcome)
     return outcome is not None
+
+
+def _log_warnings_only() -> None:
+    """Write what the reconciler logs to the standard error: the standard output is the outcome."""
+    import logging
+
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _may_repair(restored: Any, *, yes: bool) -> bool:

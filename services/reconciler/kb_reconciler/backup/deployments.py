@@ -71,7 +71,7 @@ async def open_target(address: str) -> AsyncIterator[Database]:
     """
     # A `/` in a password is percent-encoded.
     name = unquote(address.partition("://")[2].partition("/")[2].partition("?")[0])
-    if not name:
+    if "://" in address and not name:  # without a scheme, the driver says what is wrong
         raise BackupRefused(
             "--to names no database: write it after the hosts, as in"
             " --to 'mongodb://127.0.0.1:27017/kb?replicaSet=rs0'; with a user, add authSource"
