@@ -49,6 +49,7 @@ async def stack(
         yield running
         async with AsyncMongoClient[dict[str, Any]](running.mongod_uri) as mongo:
             await mongo.drop_database(name)
+            await mongo.drop_database(f"{name}_restored")
 
 
 @pytest.fixture(scope="module")
@@ -67,4 +68,5 @@ async def docs_stack(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> 
         variables=printed_by_make_up,
         returned=["KB_ID"],
     )
-    return DocsStack(printed_by_make_up | values)
+    of_operators = {"KB_MONGO_URI": stack.mongo_uri, "KB_MONGO_DATABASE": stack.database}
+    return DocsStack(printed_by_make_up | of_operators | values)
