@@ -51,7 +51,7 @@ from kb_reconciler.backup.snapshots import (
 )
 from kb_shared.errors import SearchUnavailable
 from kb_shared.failpoints import reach
-from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo import knowledge_bases, schema_version
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status, build_collection_name
 from kb_shared.mongo.search_indexes import list_indexes
@@ -72,6 +72,7 @@ async def back_up(database: Database, folder: Path, scope: BackupScope, *, progr
             f"the restore into database {database.name!r} is not finished: run `kb restore` again first"
         )
     header = await _read_header(database, scope)
+    header.check_version()
     with _locked(folder):
         journal = BackupJournal(folder)
         kept = _begin(folder, journal, header, progress=progress)
@@ -88,12 +89,14 @@ async def back_up(database: Database, folder: Path, scope: BackupScope, *, progr
 async def _read_header(database: Database, scope: BackupScope) -> BackupHeader:
     info = await find_collection(database, knowledge_bases.NAME)
     assert info is not None
+    stored = await schema_version.find(database)
     return BackupHeader(
         database=database.name,
         deployment=bytes(info["info"]["uuid"]).hex(),
         organization_id=scope.organization_id,
         kb_id=scope.kb_id,
         started_at=datetime.now(UTC),
+        oldest_reader=schema_version.OLDEST_READER if stored is None else stored.oldest_reader,
     )
 
 

@@ -14,6 +14,7 @@ from kb_reconciler.backup.dump_layout import FileEntry, sync_folder
 from kb_reconciler.backup.errors import BackupRefused, DamagedBackup
 from kb_reconciler.backup.scope import BackupScope
 from kb_reconciler.backup.snapshots import ClusterTime
+from kb_shared.mongo import schema_version
 
 NAME: Final = "manifest.json"
 JOURNAL: Final = "journal.jsonl"
@@ -32,10 +33,24 @@ class BackupHeader(BaseModel):
     organization_id: str | None
     kb_id: str | None
     started_at: datetime
+    oldest_reader: int = schema_version.OLDEST_READER
+    """Lowest schema version of code that may work with the rows."""
 
     @property
     def scope(self) -> BackupScope:
         return BackupScope(self.organization_id, self.kb_id)
+
+    def check_version(self) -> None:
+        """Check that this code knows all that the rows may contain.
+
+        Raises:
+            BackupRefused: they need a later version.
+        """
+        if self.oldest_reader > schema_version.SCHEMA_VERSION:
+            raise BackupRefused(
+                f"the data needs schema version {self.oldest_reader} or later, and this `kb` has schema version"
+                f" {schema_version.SCHEMA_VERSION}: use the `kb` of a later version"
+            )
 
     def has_same_origin(self, other: "BackupHeader") -> bool:
         return self.model_copy(update={"started_at": other.started_at}) == other

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from kb_contracts.commands import SyncDocument
 from kb_reconciler import state as reconciler_state
+from kb_reconciler.drift.bad_vector import BAD_VECTOR
 from kb_reconciler.drift.incomplete import INCOMPLETE
-from kb_reconciler.drift.kinds import RepairTools
+from kb_reconciler.drift.kinds import Comparison, RepairTools
+from kb_reconciler.drift.missing_embedding import MISSING_EMBEDDING
 from kb_reconciler.drift.orphan_vectors import ORPHAN_VECTORS
 from kb_reconciler.drift.stale import STALE
 from kb_reconciler.drift.stale_snapshot import STALE_SNAPSHOT
@@ -37,8 +39,10 @@ from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanState
 
-WITHOUT_EMBEDDING: Final = frozenset(kind.name for kind in (STALE, STALE_SNAPSHOT, ORPHAN_VECTORS))
+WITHOUT_EMBEDDING: Final = frozenset(kind.name for kind in (MISSING_EMBEDDING, STALE, STALE_SNAPSHOT, ORPHAN_VECTORS))
 """Kinds of drift whose repair needs no vector."""
+WITH_THE_SAME_TEXT: Final = frozenset(kind.name for kind in (INCOMPLETE, BAD_VECTOR))
+"""Kinds of drift whose repair needs at most as many vectors as the document has chunks."""
 
 
 class QueuedIndexRequests(IndexRequests):
@@ -95,7 +99,7 @@ async def forecast_repairs(database: Database) -> RepairForecast:
             tools,
             kb,
             unchanged_since=datetime.now(UTC),
-            with_chunks=True,
+            comparisons=frozenset(Comparison),
             whole=True,
             rules=RepairRules(dry_run=True),
             on_found=count,
@@ -107,11 +111,11 @@ async def forecast_repairs(database: Database) -> RepairForecast:
 
 async def _count_spus(database: Database, kb: KnowledgeBase, found: Collection[PlannedRepair]) -> int:
     """Return the greatest number of chunks that the repairs of documents may have to embed."""
-    same_text = [each.document_id for each in found if each.document_id and each.kind == INCOMPLETE.name]
+    same_text = [each.document_id for each in found if each.document_id and each.kind in WITH_THE_SAME_TEXT]
     other_text = [
         each.document_id
         for each in found
-        if each.document_id and each.kind != INCOMPLETE.name and each.kind not in WITHOUT_EMBEDDING
+        if each.document_id and each.kind not in WITH_THE_SAME_TEXT | WITHOUT_EMBEDDING
     ]
     return await _count_stored_chunks(database, kb, same_text) + await _count_possible_chunks(database, kb, other_text)
 
@@ -150,7 +154,7 @@ async def make_pass(database: Database) -> RepairOutcome:
     state = await reconciler_state.begin(database)
     began = datetime.now(UTC)
     report = await passes.full(_stay_leader)
-    await reconciler_state.save(database, state, compared_until=began, unfinished=sorted(report.unfinished))
+    await reconciler_state.save(database, state, compared_until=began, unfinished=report.stored_unfinished)
     stopped = database[reconcile_plans.NAME].find({"state": PlanState.STOPPED}, {"_id": 1})
     return RepairOutcome(report, [row["_id"] async for row in stopped])
 

@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from kb_shared.mongo import backfills, document_index, document_texts, documents, index_jobs, kb_slots, knowledge_bases
+from kb_shared.mongo import (
+    backfills,
+    document_index,
+    document_texts,
+    documents,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    schema_version,
+)
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
@@ -177,7 +186,7 @@ _BY_ORGANIZATION: Final = (
 )
 """Collections whose rows name their organization."""
 
-FIRST: Final = (documents.NAME, "document_revisions", "tags")
+FIRST: Final = (schema_version.NAME, documents.NAME, "document_revisions", "tags")
 """Collections that are read before the KBs. Texts and vectors are read after what refers to them: they are immutable,
 and are deleted only long after nothing refers to them."""
 LAST: Final = (
@@ -211,7 +220,8 @@ def select_shared(collection: str, scope: BackupScope, kb: KnowledgeBase | None 
         scope: the part of the deployment.
         kb: the KB of the scope, if it is one KB.
     """
-    if scope.is_whole:
+    # Rows of a part of the deployment have its version, too.
+    if scope.is_whole or collection == schema_version.NAME:
         return EVERYTHING
     if kb is not None:
         return _of_one_kb(collection, kb)

@@ -53,10 +53,11 @@ async def verify(folder: Path, scope: BackupScope, *, progress: ProgressDisplay)
         scope: what is to be restored; without organization and KB, everything in the backup.
 
     Raises:
-        BackupRefused: the backup has nothing of the scope.
+        BackupRefused: the backup has nothing of the scope, or was written by a later version.
         DamagedBackup: a file is missing, truncated or altered.
     """
     manifest = read_manifest(folder)
+    manifest.header.check_version()
     wanted = manifest.header.scope if scope.is_whole else scope
     if not manifest.header.scope.covers(wanted):
         raise BackupRefused(f"the backup is of {manifest.header.scope}: it has nothing of {wanted}")
