@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants import indexing, limiting, messaging, paying, reconciling, searching, tenancy, upgrading
+from tests.mutants import backing_up, indexing, limiting, messaging, paying, reconciling, searching, tenancy, upgrading
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -10,6 +10,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *limiting.MUTANTS,
     *messaging.MUTANTS,
     *paying.MUTANTS,
+    *backing_up.MUTANTS,
     *reconciling.MUTANTS,
     *searching.MUTANTS,
     *tenancy.MUTANTS,

@@ -9,7 +9,7 @@ import pytest
 from kb_reconciler.backup.errors import BackupRefused, DamagedBackup
 from kb_reconciler.backup.progress import SilentProgress
 from kb_reconciler.backup.restore import RestoredDatabase, load
-from kb_reconciler.backup.scope import MARKER, BackupScope
+from kb_reconciler.backup.scope import MARKER, TEXT_FILE_CHUNKS, BackupScope
 from kb_reconciler.backup.verification import verify
 from kb_shared import failpoints
 from kb_shared.mongo import index_jobs, knowledge_bases, reconcile_plans, schema_version
@@ -30,7 +30,8 @@ OF_A_LATER_VERSION: Final[Row] = {
     "schema_version": schema_version.SCHEMA_VERSION + 1,
     "oldest_reader": schema_version.SCHEMA_VERSION + 1,
 }
-STATE_OF_RECONCILER = ("reconciler_state", "reconcile_passes")
+OF_TENANT = ("'org-mine'", "org-mine/", "of org-mine'")
+OF_STRANGER = ("org-mine-too",)
 
 
 async def restore(folder: Path, target: Database, scope: BackupScope = WHOLE) -> RestoredDatabase:
@@ -58,15 +59,21 @@ async def test_a_restored_deployment_has_the_same_rows_and_indexes_and_no_drift(
     assert (restored.api_keys, restored.provider_key_ids, restored.has_search) == (2, ["k1"], True)
 
 
+@pytest.mark.parametrize("is_mine", [True, False])
 async def test_an_organization_is_restored_out_of_a_whole_backup_without_anything_of_others(
-    source: SourceDeployment, finished: FinishedBackup, target: Database
+    source: SourceDeployment, finished: FinishedBackup, target: Database, *, is_mine: bool
 ) -> None:
-    restored = await restore(finished.folder, target, BackupScope(organization_id=source.stranger.organization_id))
+    """The id of one organization begins with that of the other."""
+    tenant = source.tenant if is_mine else source.stranger
+    restored = await restore(finished.folder, target, BackupScope(organization_id=tenant.organization_id))
     assert restored.forecast.found == {}
     found = await values_in(target)
-    assert source.stranger.organization_id in found
-    for other in ("'org-mine'", "org-mine/", "of org-mine'", source.kb.kb_id, source.sibling.kb_id):
+    assert f"'{tenant.organization_id}'" in found
+    assert await target[TEXT_FILE_CHUNKS].count_documents({}) > 1
+    for other in OF_STRANGER if is_mine else OF_TENANT:
         assert other not in found
+    for kb in (source.strange_kb,) if is_mine else (source.kb, source.sibling):
+        assert kb.kb_id not in found
 
 
 async def test_a_knowledge_base_is_restored_out_of_a_whole_backup_without_documents_of_others(
@@ -92,11 +99,12 @@ async def test_a_damaged_file_is_refused_before_anything_is_written(
     file = f"{source.kb.vector_collection}.bson.gz" if name == "chunks" else name
     path = copied / file if name == "manifest.json" else copied / source.database.name / file
     content = path.read_bytes()
-    middle = len(content) // 2
     if damage == "truncated":
         path.write_bytes(content[:-10])
     elif damage == "altered":
-        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        # In the time of the gzip header, or in the version of the server: only a checksum notices it.
+        at = content.index(b'"server_version": "') + 19 if name == "manifest.json" else 5
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     else:
         path.unlink()
     with pytest.raises(BackupRefused if damage == "missing" else DamagedBackup):
