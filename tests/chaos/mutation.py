@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from pymongo import AsyncMongoClient, InsertOne, ReplaceOne, ReturnDocument, WriteConcern
 
-from kb_indexer import projection
 from kb_shared.kafka.attempts import InFlightRecord as Record
 from kb_shared.kafka.partition_assignment import PartitionAssignment
+from kb_shared.membership import projection
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, vectors
 from kb_shared.mongo.database import Database, MongoSession, Row

@@ -32,7 +32,6 @@ from kb_indexer.consumer.load import EventThrottle
 from kb_indexer.consumer.record_keys import require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
-from kb_indexer.projection import apply
 from kb_indexer.state_reader import StateReader
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.concurrent_tasks import run_all, run_three_or_cancel
@@ -40,6 +39,7 @@ from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, decide, membership
+from kb_shared.membership.projection import apply
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.bulk_lookup import OrganizationKey

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kb_api import organizations
 from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
-from kb_contracts.outcomes import KnowledgeBaseCreated
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
@@ -17,12 +15,11 @@ from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
-from kb_shared.messaging.announcements import Announcement, announce
-from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
+from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
+from kb_shared.mongo import knowledge_bases, organizations, tags
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
-from kb_shared.observability import tracing
 from kb_shared.text import text_normalization
 
 # As in the indexer's chunkers; a test compares them.
@@ -97,11 +94,7 @@ class KnowledgeBaseCreator:
         async def store(session: MongoSession) -> None:
             await organizations.serialize_transactions(self._database, session, kb.organization_id)
             await self._require_quota(kb.organization_id, session)
-            await knowledge_bases.insert(self._database, session, kb)
-            await kb_slots.create(self._database, session, kb.key, tags_version=kb.tags_version)
-            await backfills.start(self._database, session, kb.key, traceparent=tracing.current())
-            outcome = KnowledgeBaseCreated(organization_id=kb.organization_id, kb_id=kb.kb_id)
-            await announce(self._database, session, Announcement(outcome, seq=1), source=SOURCE)
+            await store_new_knowledge_base(self._database, session, kb, source=SOURCE)
 
         async with self._locks.lock(kb.organization_id):
             try:

@@ -6,6 +6,7 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 from typing import Final
 
 from kb_shared.mongo import (
+    api_keys,
     backfills,
     circuits,
     document_index,
@@ -19,10 +20,12 @@ from kb_shared.mongo import (
     reconcile_passes,
     reconcile_plans,
     spu_ledger,
+    tags,
 )
 from kb_shared.mongo.schema import CollectionIndexes
 
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
+    (api_keys.NAME, api_keys.INDEXES),
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (document_index.NAME, document_index.INDEXES),
@@ -37,4 +40,5 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (reconcile_plans.NAME, reconcile_plans.INDEXES),
     (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
+    (tags.NAME, tags.INDEXES),
 )

@@ -278,13 +278,20 @@ async def iterate_with_tags(
         yield _from_row(row)
 
 
-async def find_by_ids(database: Database, organization_id: str, document_ids: Collection[str]) -> dict[str, Document]:
+async def find_by_ids(
+    database: Database,
+    organization_id: str,
+    document_ids: Collection[str],
+    *,
+    session: MongoSession | None = None,
+) -> dict[str, Document]:
     rows = database[NAME].find(
         {
             "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
             "organization_id": organization_id,
         },
         _WITHOUT_EVENTS,
+        session=session,
     )
     return {row["document_id"]: _from_row(row) async for row in rows}
 

@@ -13,7 +13,7 @@ from typing import Final
 from bson.binary import Binary
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 
 _EXTENDED_EVERY = timedelta(days=1)
 """Interval of extensions. An extension at each use would mean a write for each read."""
@@ -165,13 +165,20 @@ async def find_missing(database: Database, scope: str, keys: Collection[str]) ->
     return set(keys) - {row["_id"] async for row in found}
 
 
-async def restore(database: Database, space: VectorSpace, vectors: Iterable[tuple[str, Binary]]) -> int:
-    """Store vectors, given with their chunk hashes, that were paid for and lost here; return the number of new ones.
+async def restore(database: Database, space: VectorSpace, vectors: Iterable[tuple[str, Binary]]) -> None:
+    """Store vectors of documents, given with their chunk hashes, that were paid for before. They cost nothing.
 
-    They cost nothing. A row that exists stays as it is.
+    Of a row that exists, the lifetime is extended, and nothing else is changed.
     """
-    writes = [_upsert(_build_row(space, chunk_hash, embedding, lifetime=LIFETIME)) for chunk_hash, embedding in vectors]
-    return (await database[NAME].bulk_write(writes, ordered=False)).upserted_count if writes else 0
+    upserts = []
+    for chunk_hash, embedding in vectors:
+        row = _build_row(space, chunk_hash, embedding, lifetime=LIFETIME)
+        key = {name: row.pop(name) for name in ("_id", "scope")}
+        upserts.append(
+            UpdateOne(key, {"$max": {"expires_at": row.pop("expires_at")}, "$setOnInsert": row}, upsert=True)
+        )
+    if upserts:
+        await upsert_all(database[NAME], upserts)
 
 
 async def find_vectors(database: Database, scope: str, keys: Collection[str]) -> dict[str, object]:

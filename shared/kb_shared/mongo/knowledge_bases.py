@@ -167,9 +167,18 @@ def require(kb: KnowledgeBase | None) -> KnowledgeBase:
     return kb
 
 
-async def find_of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
+async def find_key(database: Database, kb_id: str) -> KnowledgeBaseKey | None:
+    """Return the key of a KB of any organization, for an operator; None if there is no such KB."""
+    row = await database[NAME].find_one({"_id": kb_id}, {"organization_id": 1})
+    return KnowledgeBaseKey(row["organization_id"], kb_id) if row else None
+
+
+async def find_of_organization(
+    database: Database, organization_id: str, *, session: MongoSession | None = None
+) -> list[KnowledgeBase]:
     """Return all KBs of an organization that are not being deleted."""
-    rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
+    query = {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}
+    rows = database[NAME].find(query, session=session)
     return [ROWS.read(row) async for row in rows]
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 from kb_shared.mongo.keys import TagKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -104,6 +104,15 @@ async def find_deleted(database: Database, organization_id: str, *, tag_ids: Col
         {"tag_id": 1},
     )
     return {row["tag_id"] async for row in rows}
+
+
+async def find_by_ids(
+    database: Database, organization_id: str, *, tag_ids: Collection[str], session: MongoSession | None = None
+) -> list[Tag]:
+    """Return the tags of `tag_ids` that have a row, also deleted ones, in the order of their ids."""
+    ids = [row_id(TagKey(organization_id, tag_id)) for tag_id in tag_ids]
+    rows = database[NAME].find({"_id": {"$in": ids}, "organization_id": organization_id}, session=session)
+    return [_ROWS.read(row) async for row in rows.sort("_id", ASCENDING)]
 
 
 async def count(database: Database, organization_id: str) -> int:

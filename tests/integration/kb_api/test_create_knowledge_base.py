@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from kb_api import create_knowledge_base, organizations
+from kb_api import create_knowledge_base
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_contracts.cloudevents import decode
@@ -19,7 +19,7 @@ from kb_indexer.chunking import chunk, outline
 from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.models import MAX_DIMENSIONS
-from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_ledger
+from kb_shared.mongo import backfills, kb_slots, knowledge_bases, organizations, outbox, spu_ledger
 from kb_shared.prices import Prices
 from tests.hostile_provider import Behaviour, gives_vectors, gzip_bomb, hostile_provider
 from tests.integration.kb_api.conftest import MODEL, NewOrganization

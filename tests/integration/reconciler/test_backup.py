@@ -11,7 +11,7 @@ import bson
 import pytest
 
 import kb_reconciler.state
-from kb_api import document_revisions, organizations
+from kb_api import document_revisions
 from kb_indexer.indexes import COLLECTIONS as OF_INDEXER
 from kb_reconciler.backup.backup import back_up
 from kb_reconciler.backup.deployments import list_collections
@@ -20,7 +20,7 @@ from kb_reconciler.backup.manifest import Manifest
 from kb_reconciler.backup.progress import SilentProgress
 from kb_reconciler.backup.scope import LEFT_OUT, OF_KNOWLEDGE_BASES, SHARED, TEXT_FILE_CHUNKS, TEXT_FILES, BackupScope
 from kb_shared import failpoints
-from kb_shared.mongo import budgets, document_index, leases
+from kb_shared.mongo import budgets, document_index, leases, organizations
 from kb_shared.mongo.database import Database, Row
 from tests.integration.indexer.support import Replica, text_of
 from tests.integration.reconciler.backups import SourceDeployment, back_up_whole

@@ -14,7 +14,7 @@ from kb_contracts.commands import INDEX_REQUESTS
 from kb_contracts.documents import ABOUT_TAGS, DOCUMENT_EVENTS, DocumentEvent, OcrCompleted
 from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import KB_EVENTS, USAGE
-from kb_indexer.projection import apply
+from kb_shared.membership.projection import apply
 from kb_shared.mongo.documents import Document
 
 ALL: dict[str, type[Payload]] = {**DOCUMENT_EVENTS, **INDEX_REQUESTS, **KB_EVENTS, **USAGE}

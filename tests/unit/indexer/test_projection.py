@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
-from kb_indexer.projection import apply
+from kb_shared.membership.projection import apply
 from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.keys import DocumentKey

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kb_api.document_revisions import Facet
 from kb_api.may_change import facets_of, may_change
 from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
-from kb_indexer.projection import apply
+from kb_shared.membership.projection import apply
 from kb_shared.mongo.documents import Document
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
