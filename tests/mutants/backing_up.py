@@ -81,7 +81,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "damaged-files-of-an-interrupted-backup-are-kept",
-        f"{_BACKUP}/backup.py",
+        f"{_BACKUP}/folder.py",
         old="    except DamagedBackup:\n        return False\n",
         new="    except DamagedBackup:\n        return True\n",
         caught_by=in_file(_TESTS, "test_an_interrupted_backup_continues_with_the_files_that_are_intact"),

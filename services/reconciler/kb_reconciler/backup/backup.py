@@ -1,8 +1,6 @@
 """Writes a deployment, an organization or a KB into a folder, in the layout of mongodump."""
 
 import asyncio
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +15,13 @@ from kb_reconciler.backup.dump_layout import (
     DumpFile,
     FileEntry,
     build_metadata,
-    check_file,
     join_files,
     metadata_path,
     rows_path,
     write_file,
 )
-from kb_reconciler.backup.errors import BackupRefused, DamagedBackup
+from kb_reconciler.backup.errors import BackupRefused
+from kb_reconciler.backup.folder import begin, locked
 from kb_reconciler.backup.manifest import BackedUpKnowledgeBase, BackupHeader, BackupJournal, BackupPart, Manifest
 from kb_reconciler.backup.progress import ProgressDisplay
 from kb_reconciler.backup.rows import RowReader, write_in_order
@@ -73,9 +71,9 @@ async def back_up(database: Database, folder: Path, scope: BackupScope, *, progr
         )
     header = await _read_header(database, scope)
     header.check_version()
-    with _locked(folder):
+    with locked(folder):
         journal = BackupJournal(folder)
-        kept = _begin(folder, journal, header, progress=progress)
+        kept = begin(folder, journal, header, progress=progress)
         times = [time for part in kept.values() for time in part.cluster_times]
         clock = SnapshotClock(
             database,
@@ -98,54 +96,6 @@ async def _read_header(database: Database, scope: BackupScope) -> BackupHeader:
         started_at=datetime.now(UTC),
         oldest_reader=schema_version.OLDEST_READER if stored is None else stored.oldest_reader,
     )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Create the folder, readable only by its owner, and keep other processes from writing to it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise BackupRefused(f"another process is writing a backup into {folder}") from None
-    finally:
-        os.close(descriptor)
-
-
-def _begin(
-    folder: Path, journal: BackupJournal, header: BackupHeader, *, progress: ProgressDisplay
-) -> dict[str, BackupPart]:
-    """Return the finished parts of an earlier run by name, whose files are still as they were written."""
-    if (folder / manifests.NAME).exists():
-        raise BackupRefused(f"{folder} has a finished backup: choose another folder, or delete it")
-    started = journal.read()
-    if started is None:
-        if any(each.name != f"{manifests.JOURNAL}.partial" for each in folder.iterdir()):
-            raise BackupRefused(f"{folder} is not empty, and has no backup that could be continued")
-        journal.start(header)
-        return {}
-    earlier, parts = started
-    if not header.has_same_origin(earlier):
-        raise BackupRefused(
-            f"{folder} has an unfinished backup of {earlier.scope} in database {earlier.database!r} of"
-            f" {earlier.started_at:%Y-%m-%d %H:%M} UTC, of another scope or deployment than this one: choose another"
-            " folder, or delete it"
-        )
-    kept = {name: part for name, part in parts.items() if _is_intact(folder, part)}
-    journal.start(earlier, [*kept.values()])
-    progress.say(f"continuing the backup of {earlier.started_at:%Y-%m-%d %H:%M} UTC: {len(kept)} parts are finished")
-    return kept
-
-
-def _is_intact(folder: Path, part: BackupPart) -> bool:
-    try:
-        for file in (*part.files.values(), *part.metadata.values()):
-            check_file(folder, file)
-    except DamagedBackup:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,18 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pydantic import ValidationError
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from kb_reconciler.backup.errors import BackupRefused
-from kb_shared.errors import Misconfigured
+from kb_shared.errors import Misconfigured, TransientError
 from kb_shared.mongo import knowledge_bases
-from kb_shared.mongo.database import COMMAND_WITHIN_S, Database
+from kb_shared.mongo.database import AUTHENTICATION_FAILED, COMMAND_WITHIN_S, Database
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 
 _BATCH_WITHIN_S: Final = 300.0
 """Time limit of one command: the first batch of a large collection may be sorted first."""
+_NOT_ALLOWED: Final = (13, AUTHENTICATION_FAILED)
 CollectionInfo = dict[str, Any]
 """Collection as `listCollections` returns it."""
 
@@ -131,7 +132,12 @@ def mongo_failures(continues: str) -> Iterator[None]:
     """Raise errors of MongoDB as one line that ends with `continues`."""
     try:
         yield
-    except PyMongoError as error:
-        code = getattr(error, "code", None)
-        of_code = "" if code is None else f", code {code}"
-        raise BackupRefused(f"MongoDB failed ({type(error).__name__}{of_code}); {continues}") from error
+    except OperationFailure as error:
+        if error.code in _NOT_ALLOWED:
+            raise BackupRefused(
+                f"MongoDB refuses this user (code {error.code}): a backup needs the role `read` on the database, a"
+                " restore `readWrite` on the new one; check authSource, too"
+            ) from error
+        raise BackupRefused(f"MongoDB failed ({type(error).__name__}, code {error.code}); {continues}") from error
+    except (PyMongoError, TransientError) as error:
+        raise BackupRefused(f"MongoDB failed ({type(error).__name__}); {continues}") from error
