@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -9,6 +10,13 @@ import pytest
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from kb_local.ports import free_port
+from kb_reconciler.backup.backup import back_up
+from kb_reconciler.backup.deployments import SourceSettings, mongo_failures, open_source, open_target
+from kb_reconciler.backup.errors import BackupRefused
+from kb_reconciler.backup.progress import SilentProgress
+from kb_reconciler.backup.restore import load
+from kb_reconciler.backup.scope import BackupScope
+from kb_reconciler.backup.verification import verify
 from kb_shared.errors import TransientError
 from kb_shared.mongo import chunk_collections, document_texts, schema_version, vectors
 from kb_shared.mongo import database as mongo
@@ -128,3 +136,30 @@ async def refused(uri: str) -> None:
     async with create_client(uri, serverSelectionTimeoutMS=SOON_MS) as client:
         with pytest.raises((ServerSelectionTimeoutError, OperationFailure)):
             await client[DATABASE]["tags"].find_one()
+
+
+async def test_a_user_who_may_read_can_back_up_and_one_who_may_write_can_restore(
+    secured: SecuredMongod, certificates: Certificates, tmp_path: Path
+) -> None:
+    async with secured.admin() as admin:
+        roles: dict[str, Any] = {
+            "reader": {"role": "read", "db": "filled"},
+            "writer": {"role": "readWrite", "db": "new"},
+        }
+        for name, role in roles.items():
+            await admin["admin"].command("createUser", name, pwd=PASSWORD, roles=[role])
+        await create_all_indexes(admin["filled"])
+        await admin["filled"]["tags"].insert_one({"tag_id": "t", "organization_id": "acme"})
+        stored = await admin["filled"]["tags"].find().to_list()
+        reader = uri_of(secured, certificates, "&authSource=admin", user="reader")
+        async with open_source(SourceSettings(mongo_uri=reader, mongo_database="filled")) as source:
+            await back_up(source, tmp_path / "backup", BackupScope(), progress=SilentProgress())
+        backup = await verify(tmp_path / "backup", BackupScope(), progress=SilentProgress())
+        writer = uri_of(secured, certificates, "&authSource=admin", user="writer").replace("/?", "/new?")
+        async with open_target(writer) as target:
+            restored = await load(target, backup, progress=SilentProgress())
+            await restored.repair()
+        assert await admin["new"]["tags"].find().to_list() == stored
+        with pytest.raises(BackupRefused, match="MongoDB refuses this user"), mongo_failures("again"):
+            async with open_source(SourceSettings(mongo_uri=reader, mongo_database=DATABASE)):
+                pass

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pymongo.errors import OperationFailure
+
 from kb_reconciler.backup import manifest as manifests
 from kb_reconciler.backup.deployments import CollectionInfo, find_collection, list_collections
 from kb_reconciler.backup.dump_layout import (
@@ -245,8 +247,8 @@ class _BackupRun:
     async def _describe(self, kb: KnowledgeBase) -> BackedUpKnowledgeBase:
         try:
             indexes = await list_indexes(self.database[kb.vector_collection])
-        except SearchUnavailable:
-            indexes = []
+        except (SearchUnavailable, OperationFailure):
+            indexes = []  # the role `read` may not list them; a restore does not need them
         return BackedUpKnowledgeBase(
             kb_id=kb.kb_id,
             organization_id=kb.organization_id,
