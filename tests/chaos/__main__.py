@@ -50,12 +50,14 @@ class Conditions:
     """Number of members of the replica set."""
     cpu_share: float | None = None
     """Share of a CPU for each indexer and each mongod."""
+    restore_midway: bool = False
 
     def arguments(self, seed: int) -> str:
         servers = f" --brokers {self.brokers} --members {self.members}" if self.brokers or self.members > 1 else ""
         without = "" if self.reconciler else " --without-reconciler"
         share = "" if self.cpu_share is None else f" --cpu-share {self.cpu_share:g}"
-        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{servers}{share}{without}"
+        restore = " --restore-midway" if self.restore_midway else ""
+        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{servers}{share}{without}{restore}"
 
 
 def main() -> None:
@@ -64,7 +66,13 @@ def main() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     reconciler = not options.without_reconciler
     conditions = Conditions(
-        options.seconds, options.replicas, reconciler, options.brokers, options.members, options.cpu_share
+        options.seconds,
+        options.replicas,
+        reconciler,
+        options.brokers,
+        options.members,
+        options.cpu_share,
+        options.restore_midway,
     )
     known = find_green_seeds(options.results, conditions)
     missing = [seed for seed in options.seeds or [options.seed] if seed not in known]
@@ -91,6 +99,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="seeds, each with servers of its own")
     parser.add_argument("--results", type=Path, help="file of JSON lines; what is green in it is skipped")
     parser.add_argument("--logs", type=Path, help="folder for the logs of all processes, by seed")
+    parser.add_argument(
+        "--restore-midway",
+        action="store_true",
+        help="kill everything in the middle, restore a backup that was made under load, and continue there",
+    )
     parser.add_argument("--without-reconciler", action="store_true", help="so that it hides nothing")
     return parser.parse_args()
 
@@ -152,6 +165,7 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
                 seconds=conditions.seconds,
                 replicas=conditions.replicas,
                 reconciler=conditions.reconciler,
+                restore_midway=conditions.restore_midway,
             )
     except Exception:  # noqa: BLE001  # the other seeds are run all the same
         return Verdict([traceback.format_exc()], reads=0, refused_reads=0, stuck=False, took_s=0)

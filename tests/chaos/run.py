@@ -42,6 +42,14 @@ from tests.chaos.plan import (
     create_plan,
 )
 from tests.chaos.quiescence import SLOW_S, until_quiescent
+from tests.chaos.restore_midway import (
+    BACKUP_BEGINS_AT,
+    RESTORED_AT,
+    back_up_stack,
+    changes_knowledge_bases,
+    move_to_backup,
+    split_plan,
+)
 from tests.chaos.revisions import Revisions
 from tests.chaos.swap_runs import run_too_often
 from tests.chaos.workload import Upstream
@@ -82,7 +90,14 @@ class Verdict:
 
 
 async def run(
-    servers: ChaosServers, folder: Path, seed: int, *, seconds: float, replicas: int, reconciler: bool
+    servers: ChaosServers,
+    folder: Path,
+    seed: int,
+    *,
+    seconds: float,
+    replicas: int,
+    reconciler: bool,
+    restore_midway: bool = False,
 ) -> Verdict:
     """Execute the plan of a seed; return all problems seen during it and after it."""
     began = monotonic()
@@ -100,7 +115,7 @@ async def run(
         _limit_cpu_shares(servers, opened.stack),
     ):
         chaos = _Chaos(opened, plan, upstream, clusters, outages, cpu_share=servers.cpu_share)
-        problems = await chaos.run()
+        problems = await chaos.run(folder / "backup" if restore_midway else None)
         reads = sum(each.reads for each in chaos.readers)
         seen = chaos.availability.summary()
         took_s = monotonic() - began
@@ -133,12 +148,68 @@ class _Chaos:
     _malformed_sent: list[SendMalformed] = field(default_factory=list)
     _restarts_known: int = 0
     _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _is_backed_up: bool = False
+    _postponed: list[Change] = field(default_factory=list)
+    """Changes of KBs since the backup began."""
 
     def __post_init__(self) -> None:
         self.caller = RecordingCaller(self.system, self.availability, retries=self.clusters.any)
 
-    async def run(self) -> list[str]:
+    async def run(self, backup: Path | None) -> list[str]:
+        """Execute the plan.
+
+        Args:
+            backup: folder of a backup that is made and restored in the middle of the plan; None: it is not.
+        """
         await self._prepare()
+        problems = [] if backup is None else await self._run_until_lost(backup)
+        return problems + await self._run_to_the_end()
+
+    async def _run_until_lost(self, backup: Path) -> list[str]:
+        """Execute the first part of the plan, and continue with the backup that is made meanwhile."""
+        rest = self.plan
+        self.plan, rest = split_plan(self.plan)
+        clock = Clock()
+        faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for reader in self.readers:
+                group.create_task(self._read_until(reader, stop))
+            await run_all_or_cancel(
+                [
+                    self._change(clock, faults),
+                    faults.fail_processes(),
+                    faults.fail_provider(),
+                    self._back_up(clock, backup),
+                ]
+            )
+            await self.caller.wait_until_acknowledged()
+            await self._publish_again_if_lost(faults)
+            stop.set()
+        await self._continue_with(backup)
+        self.plan = replace(rest, changes=[*(replace(each, at_s=0) for each in self._postponed), *rest.changes])
+        return faults.violations
+
+    async def _back_up(self, clock: Clock, folder: Path) -> None:
+        await clock.reach(self.plan.seconds * BACKUP_BEGINS_AT / RESTORED_AT)
+        async with self._upstream_still:
+            self._is_backed_up = True
+        await back_up_stack(self.system.stack, folder)
+
+    async def _continue_with(self, backup: Path) -> None:
+        """Restore the backup into another database, and publish all events again, as upstreams do after a loss."""
+        name = f"{self.system.stack.database}_restored"
+        self.oracle.forgotten_charges |= await move_to_backup(self.system.stack, backup, database=name)
+        self.system = replace(self.system, database=self.system.database.client[name])
+        await self.system.events.publish_all(self._published)
+        for sent in self._malformed_sent:
+            await self._send_malformed(sent)
+        self._is_backed_up = False
+        await until_quiescent(self.system)
+        for reader in self.readers:
+            await until(partial(_newest_is_read, reader), within_s=SLOW_S, what="the newest texts are found again")
+
+    async def _run_to_the_end(self) -> list[str]:
         clock = Clock()
         outages = ClusterFaults(self.clusters, self.outages, clock)
         faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
@@ -184,7 +255,10 @@ class _Chaos:
             await clock.reach(change.at_s)
             async with self._upstream_still:
                 await self._publish_again_if_lost(faults)
-                await self._apply(change)
+                if self._is_backed_up and changes_knowledge_bases(change):
+                    self._postponed.append(change)
+                else:
+                    await self._apply(change)
 
     async def _apply(self, change: Change) -> None:
         match change:
@@ -344,6 +418,7 @@ async def _system(
         system(stack, http_timeout_s=SLOW_S) as opened,
     ):
         yield opened
-        await opened.database.client.drop_database(name)
+        for database in {name, stack.database}:
+            await opened.database.client.drop_database(database)
     if brokers is not None:
         await brokers.delete_topics_of(f"{name}.")

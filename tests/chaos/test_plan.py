@@ -5,6 +5,7 @@ import pytest
 
 from tests.chaos.outages import Outage, create_outages
 from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, FaultPlan, Retag, create_plan
+from tests.chaos.restore_midway import split_plan
 from tests.chaos.workload import Upstream
 
 PLANS = [(seed, seconds, replicas) for seed in range(20) for seconds, replicas in ((8.0, 1), (20.0, 2))]
@@ -26,6 +27,21 @@ def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> 
     assert all(getattr(fault, "replica", 0) < replicas for fault in plan.process_faults)
     _assert_revisions_are_unambiguous(plan)
     _assert_knowledge_bases_are_there_when_changed(plan)
+
+
+@pytest.mark.parametrize(("seed", "seconds", "replicas"), PLANS)
+def test_the_parts_of_a_plan_contain_all_changes_and_no_fault_across_the_middle(
+    seed: int, seconds: float, replicas: int
+) -> None:
+    plan = _plan(seed, seconds, replicas)
+    before, after = split_plan(plan)
+    assert [*before.changes] == [change for change in plan.changes if change.at_s < before.seconds]
+    assert [each.at_s + before.seconds for each in after.changes] == pytest.approx(
+        [change.at_s for change in plan.changes if change.at_s >= before.seconds]
+    )
+    for part in (before, after):
+        for faults in (part.process_faults, part.provider_faults):
+            assert all(0 <= fault.at_s <= fault.until_s <= part.seconds for fault in faults)
 
 
 def _assert_revisions_are_unambiguous(plan: FaultPlan) -> None:

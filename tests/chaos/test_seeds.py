@@ -34,3 +34,13 @@ async def test_all_invariants_hold_after_a_short_time_of_all_faults_together(
 async def test_all_invariants_hold_after(seed: int, chaos_servers: ChaosServers, tmp_path: Path) -> None:
     verdict = await run(chaos_servers, tmp_path, seed, seconds=20, replicas=2, reconciler=bool(seed % 2))
     assert verdict.problems == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(900, 905))
+async def test_all_invariants_hold_after_the_restore_of_a_backup_in_the_middle_of(
+    seed: int, chaos_servers: ChaosServers, tmp_path: Path
+) -> None:
+    verdict = await run(chaos_servers, tmp_path, seed, seconds=20, replicas=2, reconciler=True, restore_midway=True)
+    assert verdict.problems == []
