@@ -64,6 +64,16 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS_OF_VECTORS, "test_a_row_from_before_the_digest_shows_vectors_that_are_no_vectors"),
     ),
     Mutant(
+        "reconciler-does-not-find-an-index-that-is-behind",
+        f"{_DRIFT}/search_index.py",
+        old="    return await _needs_repair(database, kb) or await find_lag(database, kb) > 0\n",
+        new="    return await _needs_repair(database, kb)\n",
+        caught_by=in_file(
+            "tests/integration/reconciler/test_search_index.py",
+            "test_a_text_index_that_lacks_chunks_for_long_is_reported_and_left_to_mongodb",
+        ),
+    ),
+    Mutant(
         "digest-of-vectors-is-not-compared",
         f"{_DRIFT}/bad_vector.py",
         old='{"$ne": ["$row.vectors_digest", {"$ifNull": ["$chunks.digest", 0]}]}',

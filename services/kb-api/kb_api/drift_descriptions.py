@@ -57,8 +57,8 @@ DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
         "set, on the condition that no swap has written the slot meanwhile",
     ),
     "search_index": DriftDescription(
-        "a search index of an active KB is missing, has another definition than the KB needs, or has failed",
-        "created or updated while searches go on; one that failed is dropped first",
+        "a search index of an active KB is missing, has another definition than needed, has failed, or is behind",
+        "created or updated while searches go on; one that failed is dropped first; one that is behind is reported",
     ),
     "failed_kb": DriftDescription(
         "a KB is in `error`",

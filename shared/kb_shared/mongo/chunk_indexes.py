@@ -131,6 +131,19 @@ async def read_state(collection: Collection, kb: KnowledgeBase) -> IndexState:
     return next(one for one in IndexState if one in states)
 
 
+async def count_in_text_index(collection: Collection, kb: KnowledgeBase) -> int:
+    """Count the chunks of a KB that its text index has, live and retired; 0 if it does not answer queries yet.
+
+    Raises:
+        SearchUnavailable: the deployment has no Atlas search.
+    """
+    counted = {"equals": {"path": "kb_id", "value": kb.kb_id}, "count": {"type": "total"}}
+    with search_required():
+        found = await collection.aggregate([{"$searchMeta": {"index": TEXT_INDEX, **counted}}])
+        rows = await found.to_list()
+    return int(rows[0]["count"]["total"]) if rows else 0
+
+
 async def _found(collection: Collection) -> dict[str, ListedIndex]:
     """Return our indexes that exist and are not being deleted."""
     listed = await search_indexes.list_indexes(collection)

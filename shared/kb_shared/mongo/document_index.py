@@ -193,6 +193,16 @@ async def count_chunks(database: Database, session: MongoSession, key: Knowledge
     return (rows[0]["documents"], rows[0]["chunks"]) if rows else (0, 0)
 
 
+async def count_chunks_indexed(database: Database, key: KnowledgeBaseKey, *, until: datetime) -> int:
+    """Count the chunks of the documents of a KB that were last indexed before `until`."""
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id, "indexed_at": {"$lt": until}}},
+        {"$group": {"_id": None, "chunks": {"$sum": "$chunk_count"}}},
+    ]
+    rows = await (await database[NAME].aggregate(stages)).to_list()
+    return int(rows[0]["chunks"]) if rows else 0
+
+
 async def iterate_chunk_counts(
     database: Database, session: MongoSession, key: KnowledgeBaseKey
 ) -> AsyncIterator[tuple[str, int]]:

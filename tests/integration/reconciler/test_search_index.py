@@ -1,12 +1,13 @@
 """Knowledge bases get the search indexes they lack, and nothing else is touched."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
-from kb_reconciler.drift.search_index import repair_search_indexes
-from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
+from kb_reconciler.drift.search_index import MAX_LAG, SEARCH_INDEX, find_lag, repair_search_indexes
+from kb_shared.mongo import chunk_indexes, document_index, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -101,3 +102,33 @@ async def test_an_index_that_failed_is_dropped_and_created_again(
     await until_ready(knowledge)
     after = {row["name"]: row["id"] for row in await (await collection.list_search_indexes()).to_list()}
     assert {name for name in before if before[name] != after[name]} == {TEXT_INDEX}
+
+
+async def test_a_text_index_that_lacks_chunks_for_long_is_reported_and_left_to_mongodb(
+    search_database: Database, knowledge: Knowledge
+) -> None:
+    await knowledge.index(DocumentToIndex("d1", ["kayak", "canoe"]))
+    await knowledge.index(DocumentToIndex("d2", ["raft"]))
+    await until_ready(knowledge)
+    rows = search_database[document_index.NAME]
+    assert not await SEARCH_INDEX.detect(search_database, knowledge.kb)
+    await rows.update_one({"document_id": "d2"}, {"$inc": {"chunk_count": 7}})
+    assert not await SEARCH_INDEX.detect(search_database, knowledge.kb), "it may still be on its way"
+
+    await rows.update_many({}, {"$set": {"indexed_at": datetime.now(UTC) - MAX_LAG}})
+
+    assert await find_lag(search_database, knowledge.kb) == 7
+    assert await SEARCH_INDEX.detect(search_database, knowledge.kb)
+    with capture_logs() as logs:
+        assert not await SEARCH_INDEX.repair(search_database, knowledge.kb)
+    assert [(line["event"], line["chunks"]) for line in logs] == [("search_index.behind", 7)]
+    assert await repair_search_indexes(search_database) == 0
+
+
+async def test_an_index_that_does_not_answer_is_behind_by_all_chunks(
+    search_database: Database, knowledge: Knowledge
+) -> None:
+    await knowledge.index(DocumentToIndex("d1", ["kayak", "canoe"]))
+    await search_database[document_index.NAME].update_many({}, {"$set": {"indexed_at": datetime.now(UTC) - MAX_LAG}})
+    await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
+    assert await find_lag(search_database, knowledge.kb) == 2
