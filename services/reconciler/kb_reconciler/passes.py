@@ -5,11 +5,13 @@ and the KBs that it did not finish.
 """
 
 import random
+from asyncio import sleep
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from time import monotonic
 from typing import Any, Final
 
 import structlog
@@ -25,7 +27,7 @@ from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import Slice, one_slice, split
 from kb_reconciler.state import ReconcilerState
 from kb_shared.errors import TransientError
-from kb_shared.mongo import knowledge_bases, reconcile_passes, reconcile_plans, vectors
+from kb_shared.mongo import index_jobs, knowledge_bases, reconcile_passes, reconcile_plans, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.reconcile_passes import ReconcilePass
@@ -35,6 +37,9 @@ from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_REPAIRS
 
 _OVERLAP: Final = timedelta(minutes=5)
 """Period that two incremental passes share: the clocks of indexers may differ by as much."""
+
+_MAX_PAUSE_S: Final = 5.0
+"""Length of the longest pause between two slices: the lease of the leader is longer."""
 
 log = structlog.get_logger()
 
@@ -218,7 +223,8 @@ class Passes:
                     comparisons=work.comparisons,
                     whole=Comparison.CHUNKS in work.comparisons,
                 )
-                result = await reconciler.run(_while_leader(work.slices, still_leader))
+                slices = _yield_to_indexing(self.database, work.slices)
+                result = await reconciler.run(_while_leader(slices, still_leader))
                 report.add(work, result)
                 await self._store_stopped(kb, result)
             except (PyMongoError, TransientError) as error:
@@ -248,6 +254,19 @@ async def _while_leader(
     async for part in slices:
         await still_leader()
         yield part
+
+
+async def _yield_to_indexing(database: Database, slices: AsyncIterator[Slice]) -> AsyncIterator[Slice]:
+    """Pause after each slice for as long as it took, while any document waits to be indexed.
+
+    So a pass takes at most half of the time of a core of MongoDB from the indexers.
+    """
+    async for part in slices:
+        began = monotonic()
+        yield part
+        took_s = monotonic() - began
+        if await index_jobs.count_all_open(database, limit=1):
+            await sleep(min(took_s, _MAX_PAUSE_S))
 
 
 def _stored(kind: PassKind, report: PassReport, started_at: datetime) -> list[ReconcilePass]:

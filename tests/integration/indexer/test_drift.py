@@ -502,6 +502,28 @@ async def test_drift_that_exceeds_the_backlog_is_left_for_the_next_pass(
     assert (third.total.found, third.unfinished_kb_ids) == (Counter(), set())
 
 
+@pytest.mark.parametrize("waiting", [True, False])
+async def test_a_pass_pauses_after_each_slice_while_documents_wait_to_be_indexed(
+    own_tenant: Tenant,
+    own_indexer: Replica,
+    own_filled: KnowledgeBase,
+    waiting: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(passes, "sleep", pause)
+    monkeypatch.setattr(slices, "SLICE_SIZE", 2)
+    if waiting:
+        await own_indexer.publish(own_tenant.ocr("new", paragraph(99)))
+    await own_indexer.full_pass()
+    assert len(pauses) in (range(3, 5) if waiting else (0,))
+    assert all(0 < seconds <= 5 for seconds in pauses)
+
+
 async def test_orphans_are_deleted_although_the_knowledge_base_has_enough_jobs(
     tenant: Tenant, indexer: Replica, filled: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,8 +73,12 @@ async def is_any_open(
     return await database[NAME].find_one(query, {"_id": 1}, session=session) is not None
 
 
-async def count_all_open(database: Database) -> int:
-    return await database[NAME].count_documents({"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}})
+async def count_all_open(database: Database, *, limit: int = 0) -> int:
+    """Count the pending and running jobs of all KBs, up to `limit`; 0 means no limit."""
+    query = {"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}}
+    if limit:
+        return await database[NAME].count_documents(query, limit=limit)
+    return await database[NAME].count_documents(query)
 
 
 async def count_by_state(database: Database) -> dict[IndexJobState, int]:
