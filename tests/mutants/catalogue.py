@@ -2,13 +2,25 @@
 
 from typing import Final
 
-from tests.mutants import backing_up, indexing, limiting, messaging, paying, reconciling, searching, tenancy, upgrading
+from tests.mutants import (
+    backing_up,
+    indexing,
+    limiting,
+    messaging,
+    moving,
+    paying,
+    reconciling,
+    searching,
+    tenancy,
+    upgrading,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *indexing.MUTANTS,
     *limiting.MUTANTS,
     *messaging.MUTANTS,
+    *moving.MUTANTS,
     *paying.MUTANTS,
     *backing_up.MUTANTS,
     *reconciling.MUTANTS,

@@ -54,7 +54,10 @@ class KnowledgeBaseView(BaseModel):
     chunk_count: int = Field(description="Number of searchable chunks.")
     created_at: datetime
     updated_at: datetime
-    created_by: str = Field(description="Id of the API key that created the knowledge base.")
+    created_by: str = Field(
+        description="Id of the API key that created the knowledge base; `import:` and the id of the export after "
+        "`kb import`."
+    )
     updated_by: str = Field(description="Id of the API key that made the last change.")
     last_searched_at: datetime | None = Field(description="Time of the last search; null if there was none.")
 

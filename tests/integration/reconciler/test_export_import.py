@@ -34,7 +34,7 @@ from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.tags import Tag
 from tests.integration.indexer.conftest import ModelControls
-from tests.integration.indexer.support import DIMENSIONS, Replica, Tenant, text_of
+from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, text_of
 from tests.waiting import until
 
 MODEL = f"hash-{DIMENSIONS}"
@@ -249,7 +249,7 @@ async def test_ids_of_tags_and_documents_can_be_mapped(
 ) -> None:
     kb = await fill(tenant, indexer)
     await export(kb, tenant.database, tmp_path / "kb.kbx")
-    # Documents with the same ids and other texts do not stand in the way.
+    # Documents with the same ids and other texts do not conflict.
     await indexer.publish(target.ocr("d1", text_of(9), tags=["b"]))
     _, imported = await import_file(target, tmp_path / "kb.kbx", mapping=IdMapping({"a": "c"}, "old-"))
     await build(indexer, imported)
@@ -267,7 +267,9 @@ async def test_vectors_of_an_unknown_provider_are_left_out(
         {**rows, "document_id": "d2"}, {"$set": {"vector_space.model": "hash-17"}}
     )
     manifest = await export(kb, tenant.database, tmp_path / "kb.kbx")
-    assert manifest.counts.vectors < manifest.counts.distinct_chunks
+    # Of `d4`, it is that of `d3`, whose chunk is the same.
+    known = await tenant.database[kb.vector_collection].distinct("chunk_hash", {"document_id": "d1"})
+    assert 0 < manifest.counts.vectors == len(known) < manifest.counts.distinct_chunks
     plan, _ = await import_file(target, tmp_path / "kb.kbx")
     assert plan.spus_at_most == manifest.counts.distinct_chunks - manifest.counts.vectors
 
@@ -275,8 +277,9 @@ async def test_vectors_of_an_unknown_provider_are_left_out(
 async def test_a_file_has_nothing_of_other_knowledge_bases_and_organizations(
     tenant: Tenant, target: Tenant, indexer: Replica, tmp_path: Path
 ) -> None:
+    # Another one has the same documents, and more.
+    await tenant.create_kb("a", "other")
     kb = await fill(tenant, indexer)
-    await tenant.create_kb("other")
     foreign = text_of(1, 2, 77, about="CANARY")
     await indexer.publish(tenant.ocr("of-other", foreign, tags=["other"]), target.ocr("d1", foreign, tags=["a"]))
     await tags.put(tenant.database, tenant.organization_id, Tag("other", "CANARY"))
@@ -359,6 +362,37 @@ async def test_a_document_with_another_text_is_refused_by_name_before_anything_i
         assert {row.get("document_id") for row in rows} <= {"d2", "d3", None}
         assert not any(row.get("tag_id") == "a" and row["name"] for row in rows)
     assert await target.database[embedding_cache.NAME].count_documents({"scope": target.organization_id}) == 0
+
+
+async def test_a_check_writes_nothing(
+    tenant: Tenant, target: Tenant, indexer: Replica, command_log: CommandLog, tmp_path: Path
+) -> None:
+    kb = await fill(tenant, indexer)
+    await export(kb, tenant.database, tmp_path / "kb.kbx")
+    command_log.clear()
+    with reading(tmp_path / "kb.kbx") as reader:
+        request = ImportRequest(target.organization_id, IdMapping())
+        await KnowledgeBaseImport(target.database, reader, request, limits=LIMITS, note=ignore).check()
+    assert {name.split()[0] for name in command_log.names()} <= {"find", "aggregate", "getMore"}
+
+
+async def test_an_export_has_the_state_of_one_moment(
+    tenant: Tenant, indexer: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = await fill(tenant, indexer)
+    expected = set(await tenant.database[kb.vector_collection].distinct("chunk_hash"))
+    find_by_ids = documents.find_by_ids
+
+    async def find_after_a_change(*arguments: Any, **options: Any) -> Any:
+        await tenant.database[kb.vector_collection].delete_many({})
+        await tenant.database[document_index.NAME].delete_many({"kb_id": kb.kb_id})
+        return await find_by_ids(*arguments, **options)
+
+    # After the first read of the export.
+    monkeypatch.setattr("kb_shared.mongo.documents.find_by_ids", find_after_a_change)
+    await export(kb, tenant.database, tmp_path / "kb.kbx")
+    with reading(tmp_path / "kb.kbx") as reader:
+        assert {line.chunk_hash for line, _ in reader.vectors()} == expected
 
 
 async def test_a_document_that_was_deleted_comes_back(

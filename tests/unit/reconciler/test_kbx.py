@@ -22,6 +22,7 @@ from kb_reconciler.export.kbx import FileConfiguration, KbxManifest, UnreadableF
 from kb_reconciler.export.kbx_reader import KbxReader
 from kb_reconciler.export.kbx_writer import KbxWriter
 from kb_reconciler.export.settings import TransferSettings
+from tests.docs.commands import parse_blocks
 from tests.unit.reconciler import kbx_files
 from tests.unit.reconciler.kbx_files import HASHES, MAX_TEXT_BYTES, document, lines, members, text, vector, write
 
@@ -35,6 +36,35 @@ def read(path: Path) -> dict[str, Any]:
         if reader.has_vectors:
             found["vectors"] = [*reader.vectors()]
         return found
+
+
+def test_the_example_of_the_reference_reads_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[3] / "docs/reference/kbx.md"
+    (example,) = [block for block in parse_blocks(page.read_text()) if block.language == "python"]
+    write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(compile(example.text, page.name, "exec"), found)
+    assert found["texts"] == {"d1": "harvest", "d2": "harvest"}
+    assert {chunk_hash: [*row] for chunk_hash, row in found["vectors"].items()} == {
+        HASHES[0]: [1, 2],
+        HASHES[1]: [3, 4],
+    }
+
+
+def test_the_reference_names_all_members_and_fields() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/kbx.md").read_text()
+    models = (
+        KbxManifest,
+        FileConfiguration,
+        kbx.FileCounts,
+        kbx.TagLine,
+        kbx.DocumentLine,
+        kbx.TextLine,
+        kbx.VectorLine,
+    )
+    names = {name for model in models for name in model.model_fields} | {*kbx.MEMBERS["full"]}
+    assert {name for name in names if f"`{name}`" not in page} == set()
 
 
 def with_member(name: str, data: bytes) -> dict[str, bytes]:

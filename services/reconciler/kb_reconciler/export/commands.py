@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Result = TypeVar("Result")
-POLL_S: Final = 1.0
+POLL_S: Final = 0.5
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
 _SNAPSHOT_TOO_OLD: Final = 239
 
@@ -130,6 +130,7 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
         if settings.embedding_cache_scope == "global":
             # Vectors of a file must not reach other organizations: only the file says that they are right.
             request = replace(request, use_vectors=False)
+            print("KB_EMBEDDING_CACHE_SCOPE is global, so the vectors of the file are not used", file=sys.stderr)
         limits = ImportLimits(settings.max_knowledge_bases, settings.max_chunks_per_document)
         with KbxReader(file, max_text_bytes=settings.max_text_bytes) as reader, _ProgressLine() as note:
             running = KnowledgeBaseImport(database, reader, request, limits=limits, note=note)
