@@ -112,6 +112,13 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS, "test_cached_vectors_of_the_organization_are_not_replaced"),
     ),
     Mutant(
+        "import-takes-unknown-models",
+        _IMPORT,
+        old="        if is_unknown_model(model, chunker_type=configuration.chunker_type):\n",
+        new="        if False:\n",
+        caught_by=in_file(_TESTS, "test_what_the_organization_can_not_take_is_refused"),
+    ),
+    Mutant(
         "import-caches-vectors-of-another-provider",
         _IMPORT,
         old="            space = VectorSpace(self._request.organization_id, fingerprint, model",

@@ -35,6 +35,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.tags import Tag
 from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, text_of
+from tests.unit.reconciler import kbx_files
 from tests.waiting import until
 
 MODEL = f"hash-{DIMENSIONS}"
@@ -430,10 +431,21 @@ async def test_what_the_organization_can_not_take_is_refused(
         await import_file(target, file, limits=replace(LIMITS, max_chunks_per_document=9))
     with pytest.raises(ImportRefused, match="KB_MAX_KNOWLEDGE_BASES"):
         await import_file(target, file, limits=replace(LIMITS, max_knowledge_bases=0))
+    with pytest.raises(UnreadableFile, match="no embedding model is called 'magic'"):
+        await import_file(target, renamed_model(tmp_path))
     with pytest.raises(UnreadableFile, match="the file has no tag 'typo'"):
         await import_file(target, file, mapping=IdMapping({"typo": "b"}))
     with pytest.raises(UnreadableFile, match="exists"):
         await export(kb, tenant.database, file)
+
+
+def renamed_model(folder: Path) -> Path:
+    """Write a file for a model that does not exist."""
+    configuration = json.dumps(kbx_files.CONFIGURATION | {"embedding_model": "magic"}).encode()
+    members = {**kbx_files.members(), "knowledge_base.json": configuration}
+    (folder / "renamed").mkdir()
+    described = kbx_files.manifest(members, embedding_model="magic")
+    return kbx_files.write(folder / "renamed", members, described=described)
 
 
 async def test_nothing_is_left_of_an_export_that_failed(tenant: Tenant, indexer: Replica, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kb_reconciler.export.id_mapping import IdMapping
 from kb_reconciler.export.kbx import FileConfiguration, KbxManifest, UnreadableFile
 from kb_reconciler.export.kbx_reader import KbxReader
 from kb_reconciler.export.kbx_writer import KbxWriter
+from kb_reconciler.export.model_names import is_unknown_model
 from kb_reconciler.export.settings import TransferSettings
 from tests.docs.commands import parse_blocks
 from tests.unit.reconciler import kbx_files
@@ -256,6 +257,9 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
         described = kbx_files.manifest(members(), members={})
         writer.finish(KbxManifest.model_validate(described).model_copy(update={"members": writer.members}))
     assert read(path)["configuration"].name == "KB"
+    assert [*tmp_path.iterdir()] == [path]
+    with pytest.raises(UnreadableFile, match="can't be written"), KbxWriter(tmp_path / "no folder" / "kb.kbx"):
+        pass
     with pytest.raises(UnreadableFile, match="exists"), KbxWriter(path):
         pass
 
@@ -281,6 +285,18 @@ def test_settings_have_the_defaults_of_kb_api() -> None:
     assert {name: TransferSettings.model_fields[name].default for name in own} == {
         name: ApiSettings.model_fields[name].default for name in own
     }
+
+
+def test_a_model_is_unknown_if_it_is_neither_local_nor_of_a_provider() -> None:
+    def unknown(name: str, chunker_type: str = "recursive") -> bool:
+        return is_unknown_model(name, chunker_type=chunker_type)
+
+    known = ("hash-16", "all-MiniLM-L6-v2", "text-embedding-3-small")
+    assert [name for name in (*known, "text-embedding-999", "hash-0") if unknown(name)] == [
+        "text-embedding-999",
+        "hash-0",
+    ]
+    assert not unknown("named by the deployment", "late")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from kb_reconciler.export.id_mapping import IdMapping
 from kb_reconciler.export.imported_documents import DocumentConflict, ImportedDocument
 from kb_reconciler.export.kbx import FileConfiguration, UnreadableFile, VectorLine
 from kb_reconciler.export.kbx_reader import KbxReader
+from kb_reconciler.export.model_names import is_unknown_model
 from kb_shared.errors import KbError, TransientError
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
@@ -182,6 +183,9 @@ class KnowledgeBaseImport:
                 f"{kbx.CONFIGURATION}: max_chunks_per_document is {configuration.max_chunks_per_document}, and this "
                 f"deployment allows {limit} (KB_MAX_CHUNKS_PER_DOCUMENT)"
             )
+        model = configuration.embedding_model
+        if is_unknown_model(model, chunker_type=configuration.chunker_type):
+            raise UnreadableFile(f"{kbx.CONFIGURATION}: embedding_model: no embedding model is called {model!r}")
 
     def _read_tags(self, configuration: FileConfiguration) -> dict[str, str | None]:
         if self._reader.manifest.counts.tags > MAX_TAGS:

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkstemp
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
@@ -25,17 +26,17 @@ class KbxWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._partial = path.with_name(f"{path.name}.partial")
         self.members: dict[str, MemberFacts] = {}
 
     def __enter__(self) -> Self:
         if self._path.exists():
             raise UnreadableFile(f"{self._path} exists; choose another name, or delete it first")
         try:
-            # Only for its owner: the file has the texts of an organization.
-            descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            # Only for its owner, because it has the texts of an organization, and not that of another export.
+            descriptor, partial = mkstemp(prefix=f"{self._path.name}.", suffix=".partial", dir=self._path.parent)
         except OSError as error:
-            raise UnreadableFile(f"{self._partial} can't be written: {error.strerror}") from None
+            raise UnreadableFile(f"{self._path} can't be written: {error.strerror}") from None
+        self._partial = Path(partial)
         self._file = os.fdopen(descriptor, "wb")
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_DEFLATED, allowZip64=True)
         return self
