@@ -15,14 +15,8 @@ from kb_contracts.documents import DateValue, MetadataValue
 from kb_indexer.chunking import ChunkerType
 from kb_reconciler.export.export_kb import export_knowledge_base
 from kb_reconciler.export.id_mapping import IdMapping
-from kb_reconciler.export.import_kb import (
-    BatchSizes,
-    ImportLimits,
-    ImportPlan,
-    ImportRefused,
-    ImportRequest,
-    KnowledgeBaseImport,
-)
+from kb_reconciler.export.import_kb import KnowledgeBaseImport
+from kb_reconciler.export.import_plan import BatchSizes, ImportLimits, ImportPlan, ImportRefused, ImportRequest
 from kb_reconciler.export.kbx import FileContents, KbxManifest, UnreadableFile
 from kb_reconciler.export.kbx_reader import KbxReader
 from kb_shared.embedding.models import fingerprint

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kb_reconciler.export.import_kb import ImportPlan, ImportRequest
+from kb_reconciler.export.import_plan import ImportPlan, ImportRequest
 from kb_reconciler.export.kbx import KbxManifest
 
 

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_reconciler.export.export_kb import NoteProgress
-    from kb_reconciler.export.import_kb import ImportRequest
+    from kb_reconciler.export.import_plan import ImportRequest
     from kb_reconciler.export.kbx import FileContents, KbxManifest
     from kb_reconciler.export.settings import TransferSettings
     from kb_shared.mongo.database import Database
@@ -89,7 +89,7 @@ def import_file(
     The environment variables KB_MONGO_URI and KB_MONGO_DATABASE say where, as for the services.
     """
     from kb_reconciler.export.id_mapping import IdMapping
-    from kb_reconciler.export.import_kb import ImportRequest
+    from kb_reconciler.export.import_plan import ImportRequest
 
     try:
         mapping = IdMapping.parse(tag or (), document_prefix=document_prefix)
@@ -122,7 +122,8 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
     from dataclasses import replace
 
     from kb_reconciler.export.command_output import describe_plan, summarize
-    from kb_reconciler.export.import_kb import ImportLimits, KnowledgeBaseImport
+    from kb_reconciler.export.import_kb import KnowledgeBaseImport
+    from kb_reconciler.export.import_plan import ImportLimits
     from kb_reconciler.export.kbx_reader import KbxReader
     from kb_shared.mongo.keys import KnowledgeBaseKey
 

@@ -4,8 +4,7 @@ What an interrupted import leaves is documents and cached vectors. The same impo
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,12 +12,19 @@ from bson.binary import Binary
 
 from kb_reconciler.export import kbx
 from kb_reconciler.export.export_kb import VECTOR_HEAD, NoteProgress
-from kb_reconciler.export.id_mapping import IdMapping
+from kb_reconciler.export.import_plan import (
+    USUAL_BATCHES,
+    BatchSizes,
+    ImportLimits,
+    ImportPlan,
+    ImportRefused,
+    ImportRequest,
+)
 from kb_reconciler.export.imported_documents import DocumentConflict, ImportedDocument
 from kb_reconciler.export.kbx import FileConfiguration, UnreadableFile, VectorLine
 from kb_reconciler.export.kbx_reader import KbxReader
 from kb_reconciler.export.model_names import is_unknown_model
-from kb_shared.errors import KbError, TransientError
+from kb_shared.errors import TransientError
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
 from kb_shared.mongo import api_keys, document_texts, documents, embedding_cache, knowledge_bases, organizations, tags
@@ -37,61 +43,6 @@ MAX_TAGS: Final = 100_000
 _SHOWN_CONFLICTS: Final = 5
 
 
-class ImportRefused(KbError):
-    """Import that can't be done as requested. `str()` says why, and what to do; nothing was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    organization_id: str
-    mapping: IdMapping
-    name: str | None = None
-    """Name of the new KB; None: that in the file."""
-    use_vectors: bool = True
-    again: bool = False
-    """Permission to create another KB although this file was imported before."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportLimits:
-    """Limits of the deployment, as kb-api reads them."""
-
-    max_knowledge_bases: int
-    max_chunks_per_document: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSizes:
-    """Numbers of rows that are read or written at once."""
-
-    documents: int = 100
-    text_bytes: int = 16_000_000
-    vectors: int = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportPlan:
-    """Effects of an import, known before the first write."""
-
-    imported_before: str | None
-    """Id of the KB that an earlier import of this file created; then there is nothing to do."""
-    configuration: FileConfiguration
-    tag_ids: tuple[str, ...]
-    """Tags of the new KB."""
-    tag_names: Mapping[str, str | None]
-    """All tags of the file, with their new ids."""
-    documents_new: int
-    documents_reused: int
-    documents_changed: int
-    chunks: int
-    vectors: int
-    """Number of vectors that are used."""
-    spus_at_most: int
-    """Number of chunks to embed and to charge; fewer if the organization has paid for some of them before."""
-    embeds_sentences: bool
-    """True if the chunker also embeds sentences, which are charged."""
-
-
 class KnowledgeBaseImport:
     """One import. `check` writes nothing; `run` may be repeated after a failure."""
 
@@ -103,7 +54,7 @@ class KnowledgeBaseImport:
         *,
         limits: ImportLimits,
         note: NoteProgress,
-        batches: BatchSizes = BatchSizes(),
+        batches: BatchSizes = USUAL_BATCHES,
     ) -> None:
         self._database = database
         self._reader = reader
