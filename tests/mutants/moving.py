@@ -104,11 +104,8 @@ MUTANTS: Final = (
     Mutant(
         "import-replaces-cached-vectors",
         "shared/kb_shared/mongo/embedding_cache.py",
-        old="    absent = [vector for vector in vectors if vector.chunk_hash not in before]\n",
-        new=(
-            "    absent = [vector for vector in vectors if before or True]\n"
-            "    await database[NAME].delete_many({'_id': {'$in': [space.key(each.chunk_hash) for each in absent]}})\n"
-        ),
+        old='{"$max": extended, "$setOnInsert": row}',
+        new='{"$max": extended, "$set": row}',
         caught_by=in_file(_TESTS, "test_cached_vectors_of_the_organization_are_not_replaced"),
     ),
     Mutant(

@@ -174,9 +174,8 @@ async def restore(database: Database, space: VectorSpace, vectors: Iterable[tupl
     for chunk_hash, embedding in vectors:
         row = _build_row(space, chunk_hash, embedding, lifetime=LIFETIME)
         key = {name: row.pop(name) for name in ("_id", "scope")}
-        upserts.append(
-            UpdateOne(key, {"$max": {"expires_at": row.pop("expires_at")}, "$setOnInsert": row}, upsert=True)
-        )
+        extended = {"expires_at": row.pop("expires_at")}
+        upserts.append(UpdateOne(key, {"$max": extended, "$setOnInsert": row}, upsert=True))
     if upserts:
         await upsert_all(database[NAME], upserts)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from kb_client.cli import create_app
 from kb_local.python_server import SearchNodeProcess
-from kb_shared.mongo import api_keys, knowledge_bases
+from kb_shared.mongo import api_keys, document_index, knowledge_bases
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -57,6 +57,9 @@ async def test_a_knowledge_base_is_exported_and_imported(
     command: KbCommand, filled: KnowledgeBase, tenant: Tenant, tmp_path: Path
 ) -> None:
     file, organization = tmp_path / "kb.kbx", ("--organization", tenant.organization_id)
+    # As a version has indexed it that did not note the space of vectors.
+    rows = {"kb_id": filled.kb_id}
+    await tenant.database[document_index.NAME].update_many(rows, {"$unset": {"vector_space": ""}})
     exported = await command.run("export", filled.kb_id, file)
     assert exported.exit_code == 0, exported.output
     assert f"{file}: 1 documents, 1 tags" in exported.stdout

@@ -19,7 +19,6 @@ from kb_reconciler.export.import_kb import KnowledgeBaseImport
 from kb_reconciler.export.import_plan import BatchSizes, ImportLimits, ImportPlan, ImportRefused, ImportRequest
 from kb_reconciler.export.kbx import FileContents, KbxManifest, UnreadableFile
 from kb_reconciler.export.kbx_reader import KbxReader
-from kb_shared.embedding.models import fingerprint
 from kb_shared.errors import NotFound
 from kb_shared.mongo import api_keys, document_index, document_texts, documents, embedding_cache, knowledge_bases, tags
 from kb_shared.mongo.api_keys import ApiKey, Scope
@@ -35,6 +34,7 @@ from tests.waiting import until
 MODEL = f"hash-{DIMENSIONS}"
 CHUNK_TOKENS = 50
 """Smallest size that kb-api allows."""
+YESTERYEAR = datetime(2025, 1, 31, tzinfo=UTC)
 TEXTS = {"d1": text_of(1, 2, 3), "d2": text_of(4, 5, 6), "d3": text_of(7), "d4": text_of(7)}
 LARGE = text_of(*range(9)) + " " * 1_100_000
 LIMITS = ImportLimits(max_knowledge_bases=20, max_chunks_per_document=2_000)
@@ -45,24 +45,12 @@ def ignore(_work: str, _done: int) -> None:
 
 
 async def fill(tenant: Tenant, indexer: Replica, texts: dict[str, str] = TEXTS) -> KnowledgeBase:
-    """Index the texts in a KB, each with the provider of its vectors noted."""
+    """Index the texts in a KB."""
     kb = await tenant.create_kb("a", chunk_size=CHUNK_TOKENS)
     await tags.put(tenant.database, tenant.organization_id, Tag("a", "Tag A"))
     await indexer.publish(*(tenant.ocr(document_id, text) for document_id, text in texts.items()))
     await indexer.work()
-    await note_provider(tenant)
     return await knowledge_bases.get(tenant.database, kb.key)
-
-
-async def note_provider(tenant: Tenant) -> None:
-    space = {
-        "scope": tenant.organization_id,
-        "provider_fingerprint": fingerprint("local", "", MODEL),
-        "model": MODEL,
-        "dimensions": DIMENSIONS,
-    }
-    rows = {"organization_id": tenant.organization_id}
-    await tenant.database[document_index.NAME].update_many(rows, {"$set": {"vector_space": space}})
 
 
 async def delete(indexer: Replica, kb: KnowledgeBase) -> None:
@@ -164,7 +152,6 @@ async def test_an_imported_knowledge_base_has_the_same_chunks_and_nothing_is_emb
     }
     await indexer.publish(tenant.described("d1", dated, revision=7))
     await indexer.work()
-    await note_provider(tenant)
     before = await chunks(kb, tenant.database)
     manifest = await export(kb, tenant.database, file)
     assert manifest.counts.documents == 5
@@ -408,9 +395,9 @@ async def test_cached_vectors_of_the_organization_are_not_replaced(
     await export(kb, tenant.database, tmp_path / "kb.kbx")
     await import_file(target, tmp_path / "kb.kbx")
     mine = {"scope": target.organization_id}
-    await target.database[embedding_cache.NAME].update_many(mine, {"$set": {"ledger_id": "paid"}})
+    await target.database[embedding_cache.NAME].update_many(mine, {"$set": {"created_at": YESTERYEAR}})
     await import_file(target, tmp_path / "kb.kbx", again=True)
-    assert await target.database[embedding_cache.NAME].distinct("ledger_id", mine) == ["paid"]
+    assert await target.database[embedding_cache.NAME].distinct("created_at", mine) == [YESTERYEAR]
 
 
 async def test_what_the_organization_can_not_take_is_refused(
