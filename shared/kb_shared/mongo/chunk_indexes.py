@@ -137,9 +137,11 @@ async def count_in_text_index(collection: Collection, kb: KnowledgeBase) -> int:
     Raises:
         SearchUnavailable: the deployment has no Atlas search.
     """
-    counted = {"equals": {"path": "kb_id", "value": kb.kb_id}, "count": {"type": "total"}}
+    scope = {"organization_id": kb.organization_id, "kb_id": kb.kb_id}
+    of_kb = {"filter": [{"equals": {"path": path, "value": value}} for path, value in scope.items()]}
+    counted = {"index": TEXT_INDEX, "compound": of_kb, "count": {"type": "total"}}
     with search_required():
-        found = await collection.aggregate([{"$searchMeta": {"index": TEXT_INDEX, **counted}}])
+        found = await collection.aggregate([{"$searchMeta": counted}])
         rows = await found.to_list()
     return int(rows[0]["count"]["total"]) if rows else 0
 

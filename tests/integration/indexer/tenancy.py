@@ -110,8 +110,8 @@ def _pipelines(pipeline: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
 
 
 def _of_stage(stage: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "$search" in stage:
-        clauses = stage["$search"].get("compound", {}).get("filter", ())
+    if (search := stage.get("$search") or stage.get("$searchMeta")) is not None:
+        clauses = search.get("compound", {}).get("filter", ())
         return {clause["equals"]["path"]: clause["equals"]["value"] for clause in clauses if "equals" in clause}
     query: Mapping[str, Any] = stage.get("$match") or stage.get("$vectorSearch", {}).get("filter", {})
     return query
