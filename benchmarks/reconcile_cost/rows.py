@@ -1,15 +1,18 @@
 """Rows of a KB as indexing leaves them, written at once."""
 
+import hashlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
+from bson.binary import Binary
 
-from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, knowledge_bases, vectors
-from kb_shared.mongo.chunks_digest import chunks_digest
+from kb_shared.mongo import document_index, documents, embedding_cache, index_jobs, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo.chunks_digest import chunks_digest, vectors_digest
 from kb_shared.mongo.database import Database, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange, TagsFacet, TextFacet
+from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.mongo.vector import to_binary
@@ -20,6 +23,7 @@ DRIFTED_SHARE: Final = 0.01
 _BATCH: Final = 500
 _TEXT: Final = "A sentence of a chunk, repeated so that the chunk has a usual length. " * 4
 _NOW: Final = datetime(2026, 1, 31, tzinfo=UTC)
+_NEXT_YEAR: Final = datetime.now(UTC) + timedelta(days=365)
 
 KB: Final = KnowledgeBase(
     kb_id="0123456789abcdef01234567",
@@ -45,6 +49,9 @@ KB: Final = KnowledgeBase(
 )
 
 
+SPACE: Final = VectorSpace(KB.organization_id, "fingerprint", KB.embedding_model, KB.embedding_dimensions)
+
+
 async def fill(database: Database, *, documents: int, dimensions: int) -> None:
     """Write a KB with that many documents, without drift."""
     await create_indexes(database, _COLLECTIONS)
@@ -64,21 +71,27 @@ async def fill(database: Database, *, documents: int, dimensions: int) -> None:
 _COLLECTIONS: Final = (
     (document_index.NAME, document_index.INDEXES),
     (documents.NAME, documents.INDEXES),
+    (embedding_cache.NAME, embedding_cache.INDEXES),
     (index_jobs.NAME, index_jobs.INDEXES),
     (kb_slots.NAME, kb_slots.INDEXES),
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
 )
 
 
-async def _write(database: Database, numbers: range, vector: bytes) -> None:
+async def _write(database: Database, numbers: range, vector: Binary) -> None:
     known = [_document(number) for number in numbers]
     event = AppliedEvent("event", "document.ocr_completed.v1", 1, "", _NOW)
     await documents.write_all(database, [DocumentChange(document, event) for document in known])
     # As if they had changed long ago: an incremental pass looks at none of them.
     await database[documents.NAME].update_many({"changed_at": {"$gt": _NOW}}, {"$set": {"changed_at": _NOW}})
-    await database[document_index.NAME].insert_many([_indexed(document) for document in known])
+    await database[document_index.NAME].insert_many([_indexed(document, vector) for document in known])
     chunks = [chunk for document in known for chunk in _chunks(document.document_id, vector)]
     await database[KB.vector_collection].insert_many(chunks, ordered=False)
+    cached = [
+        {"_id": SPACE.key(chunk["chunk_hash"]), "scope": SPACE.scope, "embedding": vector, "expires_at": _NEXT_YEAR}
+        for chunk in chunks
+    ]
+    await database[embedding_cache.NAME].insert_many(cached, ordered=False)
 
 
 def _document(number: int) -> Document:
@@ -86,7 +99,7 @@ def _document(number: int) -> Document:
     return Document(KB.organization_id, f"document-{number:07}", text=text, tags=TagsFacet(1, "digest", KB.tag_ids))
 
 
-def _indexed(document: Document) -> dict[str, Any]:
+def _indexed(document: Document, vector: Binary) -> dict[str, Any]:
     assert document.text is not None
     return {
         "_id": document_index.row_id(kb_id=KB.kb_id, document_id=document.document_id),
@@ -96,6 +109,8 @@ def _indexed(document: Document) -> dict[str, Any]:
         "version": 1,
         "chunk_count": CHUNKS_PER_DOCUMENT,
         "chunks_digest": chunks_digest({chunk_id: n for n, chunk_id in _chunk_ids(document.document_id)}),
+        "vectors_digest": vectors_digest([vector] * CHUNKS_PER_DOCUMENT),
+        "vector_space": SPACE.to_row(),
         "text_revision": 1,
         "content_digest": document.text.text_id,
         "snapshot_digest": documents.chunk_metadata_digest(document),
@@ -109,7 +124,7 @@ def _chunk_ids(document_id: str) -> Iterator[tuple[int, str]]:
     return ((n, f"{document_id}:{n:024x}:0") for n in range(CHUNKS_PER_DOCUMENT))
 
 
-def _chunks(document_id: str, vector: bytes) -> Iterator[dict[str, Any]]:
+def _chunks(document_id: str, vector: Binary) -> Iterator[dict[str, Any]]:
     for n, chunk_id in _chunk_ids(document_id):
         yield {
             "_id": chunk_id,
@@ -117,6 +132,7 @@ def _chunks(document_id: str, vector: bytes) -> Iterator[dict[str, Any]]:
             "kb_id": KB.kb_id,
             "document_id": document_id,
             "chunk_index": n,
+            "chunk_hash": hashlib.sha256(chunk_id.encode()).hexdigest(),
             "chunk_text": _TEXT,
             "embedding": vector,
             "since": 1,
