@@ -59,13 +59,16 @@ async def back_up_stack(stack: Stack, folder: Path) -> None:
         await back_up(client[stack.database], folder, BackupScope(), progress=SilentProgress())
 
 
+async def kill_services(stack: Stack) -> None:
+    await run_all_or_cancel(service.kill() for service in stack.services.values())
+
+
 async def move_to_backup(stack: Stack, folder: Path, *, database: str) -> set[str]:
-    """Kill all services, restore the backup into `database`, and start them there.
+    """Restore the backup into `database`, and start the services, which were killed, there.
 
     Returns:
         Ids of the charges that only the lost database had.
     """
-    await run_all_or_cancel(service.kill() for service in stack.services.values())
     async with AsyncMongoClient[dict[str, Any]](stack.mongo_uri, tz_aware=True, w="majority") as client:
         lost, restored = client[stack.database], client[database]
         verified = await verify(folder, BackupScope(), progress=SilentProgress())

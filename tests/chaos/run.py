@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import httpx
 
+from kb_contracts import topics
 from kb_contracts.documents import DocumentEvent
 from kb_local.cpu_share import limit_cpu
 from kb_local.server import Server
@@ -24,7 +25,7 @@ from tests.chaos.cluster_faults import ClusterFaults, Clusters
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.expiry import close_circuits, expire_leases
 from tests.chaos.faults import Faults, indexer_names
-from tests.chaos.oracle import Oracle
+from tests.chaos.oracle import Oracle, read_json
 from tests.chaos.outages import Outages, create_outages
 from tests.chaos.plan import (
     READ,
@@ -47,6 +48,7 @@ from tests.chaos.restore_midway import (
     RESTORED_AT,
     back_up_stack,
     changes_knowledge_bases,
+    kill_services,
     move_to_backup,
     split_plan,
 )
@@ -199,6 +201,9 @@ class _Chaos:
     async def _continue_with(self, backup: Path) -> None:
         """Restore the backup into another database, and publish all events again, as upstreams do after a loss."""
         name = f"{self.system.stack.database}_restored"
+        await kill_services(self.system.stack)
+        announced = await self.system.kafka.read(topics.KB_EVENTS)
+        self.oracle.outdated_announcements |= {read_json(message)["id"] for message in announced}
         self.oracle.forgotten_charges |= await move_to_backup(self.system.stack, backup, database=name)
         self.system = replace(self.system, database=self.system.database.client[name])
         await self.system.events.publish_all(self._published)
