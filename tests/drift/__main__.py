@@ -21,6 +21,7 @@ from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_shared.observability import logs
 from tests.drift.lossy import lossy_replica
 from tests.drift.scenario import DriftReport, run
+from tests.drift.searching import document_search
 from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import Tenant, replica
 
@@ -54,8 +55,13 @@ async def _run(folder: Path, *, documents: int, seed: int) -> DriftReport:
         async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True, w="majority") as client:
             database = client["drift"]
             await create_all_indexes(database)
-            async with replica(database, models.api_base) as indexer, lossy_replica(database, models.api_base) as lossy:
-                return await run(Tenant(database), indexer, lossy, documents=documents, seed=seed)
+            tenant, api_base = Tenant(database), models.api_base
+            async with (
+                replica(database, api_base) as indexer,
+                lossy_replica(database, api_base) as lossy,
+                document_search(database, api_base, organization_id=tenant.organization_id) as search,
+            ):
+                return await run(tenant, indexer, lossy, search, documents=documents, seed=seed)
     finally:
         for server in (models, search_node, mongod):
             await server.stop()

@@ -12,11 +12,13 @@ import numpy as np
 
 from kb_contracts.cloudevents import Payload
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
-from kb_shared.mongo import document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo import document_index, kb_slots, knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vector import to_binary
+from tests.drift.searching import DocumentSearch
 from tests.integration.indexer.planted_drift import forget_embeddings
-from tests.integration.indexer.support import DIMENSIONS, LANES, Replica, Tenant, record, text_of
+from tests.integration.indexer.support import DIMENSIONS, LANES, Replica, Tenant, paragraph, record, text_of
+from tests.waiting import until
 
 DRIFTED_SHARE: Final = 0.05
 TAGS: Final = ("a", "b")
@@ -36,6 +38,8 @@ class DriftReport:
     """Drift that each pass found."""
     reads: int = 0
     """Number of documents that were read while repairs went on."""
+    searches: int = 0
+    """Number of searches while repairs went on."""
     indexed_meanwhile: int = 0
     spus_charged: int = 0
     """SPUs since the drift was planted: of repairs, and of documents that were indexed meanwhile."""
@@ -47,6 +51,7 @@ class DriftReport:
             "planted": dict(self.planted),
             "passes": [dict(found) for found in self.passes],
             "reads": self.reads,
+            "searches": self.searches,
             "indexed_meanwhile": self.indexed_meanwhile,
             "spus_charged": self.spus_charged,
         }
@@ -60,6 +65,7 @@ class DriftScenario:
     indexer: Replica
     lossy: Replica
     """Indexer that stores events and forgets to open jobs for them, as one that crashes in between."""
+    search: DocumentSearch
     rng: random.Random
     kbs: dict[str, KnowledgeBase] = field(default_factory=dict)
     """KBs by their tag."""
@@ -106,6 +112,12 @@ class DriftScenario:
             planted[kind] += 1
         return planted
 
+    async def count_spus_of_indexing(self) -> int:
+        charges = self.tenant.database[spu_ledger.NAME].find(
+            {"organization_id": self.tenant.organization_id, "operation": "index"}, {"count": 1}
+        )
+        return sum([int(charge["count"]) async for charge in charges])
+
     def kb_of(self, document_id: str) -> KnowledgeBase:
         return self.kbs[self.tags[document_id][0]]
 
@@ -121,11 +133,12 @@ class DriftScenario:
 
     @asynccontextmanager
     async def busy(self, report: DriftReport) -> AsyncIterator[None]:
-        """Index new documents and read others in the block."""
+        """Index new documents, read and search others in the block."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._index_new(stop, report))
             tasks.create_task(self._read(stop, report))
+            tasks.create_task(self._search(stop, report))
             try:
                 yield
             finally:
@@ -148,6 +161,24 @@ class DriftScenario:
             row = await document_index.find_by_ids(self.tenant.database, kb.key, [document_id])
             assert live[document_id] == row[document_id].chunk_count, f"{document_id} is not whole"
             report.reads += 1
+
+    async def until_searchable(self) -> None:
+        """Wait until the search indexes have what was indexed last in each KB."""
+        for tag, kb in self.kbs.items():
+            document_id = max(self.expected(tag))
+            await until(lambda kb=kb, i=document_id: self._is_found(kb, i), what=f"{document_id} in search")
+
+    async def _is_found(self, kb: KnowledgeBase, document_id: str) -> bool:
+        return len(await self.search.find(kb, document_id, paragraph(0))) > 0
+
+    async def _search(self, stop: asyncio.Event, report: DriftReport) -> None:
+        """Search documents that have no drift: their paragraphs are found, and nothing else of them."""
+        while not stop.is_set():
+            document_id = self.rng.choice(self.untouched)
+            paragraphs = self.texts[document_id].split("\n\n")
+            found = await self.search.find(self.kb_of(document_id), document_id, self.rng.choice(paragraphs))
+            assert sorted(found) == sorted(paragraphs), f"a search finds {len(found)} passages of {document_id}"
+            report.searches += 1
 
 
 async def _lose_text(scenario: DriftScenario, document_id: str) -> None:
@@ -240,16 +271,19 @@ PLANTS: Final[tuple[tuple[str, Callable[[DriftScenario, str], Awaitable[None]]],
 """Kinds of drift with what plants them in a document."""
 
 
-async def run(tenant: Tenant, indexer: Replica, lossy: Replica, *, documents: int, seed: int) -> DriftReport:
+async def run(
+    tenant: Tenant, indexer: Replica, lossy: Replica, search: DocumentSearch, *, documents: int, seed: int
+) -> DriftReport:
     """Plant drift, make passes while work goes on, and check that everything is as the upstream knows it.
 
     Raises AssertionError if it is not.
     """
-    scenario = DriftScenario(tenant, indexer, lossy, random.Random(seed))  # not for security
+    scenario = DriftScenario(tenant, indexer, lossy, search, random.Random(seed))  # not for security
     report = DriftReport(documents)
     await scenario.fill(documents)
+    await scenario.until_searchable()
     report.planted = await scenario.plant()
-    spus = await tenant.spus()
+    spus = await scenario.count_spus_of_indexing()
     async with scenario.busy(report):
         for _ in range(MAX_PASSES):
             # Two reconcilers at once, as when one does not notice that it has lost its lease.
@@ -263,5 +297,5 @@ async def run(tenant: Tenant, indexer: Replica, lossy: Replica, *, documents: in
     for tag, kb in scenario.kbs.items():
         await tenant.assert_holds(kb, scenario.expected(tag))
     await tenant.assert_settled()
-    report.spus_charged = await tenant.spus() - spus
+    report.spus_charged = await scenario.count_spus_of_indexing() - spus
     return report

@@ -8,6 +8,7 @@ from kb_local.python_server import ModelServerProcess
 from kb_shared.mongo.database import Database
 from tests.drift.lossy import lossy_replica
 from tests.drift.scenario import PLANTS, run
+from tests.drift.searching import document_search
 from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import Replica, Tenant, replica
 
@@ -29,8 +30,13 @@ async def indexer(database: Database, model_server: ModelServerProcess) -> Async
 async def test_all_drift_is_repaired_within_two_passes_while_documents_are_indexed_and_read(
     database: Database, indexer: Replica, model_server: ModelServerProcess
 ) -> None:
-    async with lossy_replica(database, model_server.api_base) as lossy:
-        report = await run(Tenant(database), indexer, lossy, documents=500, seed=SEED)
+    tenant, api_base = Tenant(database), model_server.api_base
+    async with (
+        lossy_replica(database, api_base) as lossy,
+        document_search(database, api_base, organization_id=tenant.organization_id) as search,
+    ):
+        report = await run(tenant, indexer, lossy, search, documents=500, seed=SEED)
     assert report.planted.keys() == {kind for kind, _ in PLANTS}
     assert report.reads > 0
+    assert report.searches > 0
     assert report.indexed_meanwhile > 0
