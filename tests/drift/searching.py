@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -24,10 +25,14 @@ class DocumentSearch:
 
     async def find(self, kb: KnowledgeBase, document_id: str, query: str) -> list[str]:
         """Return the texts that a hybrid search finds in one document."""
-        body = {"query": query, "document_ids": [document_id], "top_k": 20}
+        return [result["content"] for result in await self.search(kb, query, document_ids=[document_id])]
+
+    async def search(self, kb: KnowledgeBase, query: str, **options: Any) -> list[dict[str, Any]]:
+        """Return up to 20 results of a hybrid search."""
         path = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}/search"
-        answer = (await self.http.post(path, json=body)).raise_for_status().json()
-        return [result["content"] for result in answer["results"]]
+        answer = await self.http.post(path, json={"query": query, "top_k": 20, **options})
+        results: list[dict[str, Any]] = answer.raise_for_status().json()["results"]
+        return results
 
 
 @asynccontextmanager

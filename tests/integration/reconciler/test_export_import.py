@@ -13,6 +13,7 @@ import pytest
 from kb_api.life_cycle import STEPS
 from kb_contracts.documents import DateValue, MetadataValue
 from kb_indexer.chunking import ChunkerType
+from kb_local.python_server import ModelServerProcess
 from kb_reconciler.export.export_kb import export_knowledge_base
 from kb_reconciler.export.id_mapping import IdMapping
 from kb_reconciler.export.import_kb import KnowledgeBaseImport
@@ -26,8 +27,9 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.tags import Tag
+from tests.drift.searching import document_search
 from tests.integration.indexer.conftest import ModelControls
-from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, text_of
+from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, paragraph, text_of
 from tests.unit.reconciler import kbx_files
 from tests.waiting import until
 
@@ -132,6 +134,34 @@ async def chunks(kb: KnowledgeBase, database: Database) -> list[dict[str, Any]]:
     """Return the chunks of a KB as searches see them, without what depends on the organization and the time."""
     left_out = dict.fromkeys(("organization_id", "kb_id", "indexed_at", "since"), 0)
     return await database[kb.vector_collection].find({"until": None}, left_out).sort("_id", 1).to_list()
+
+
+async def find_all(kb: KnowledgeBase, database: Database, api_base: str) -> list[list[tuple[str, str, float]]]:
+    """Search for each paragraph; return document, text and relevance of the results in their order."""
+    async with document_search(database, api_base, organization_id=kb.organization_id) as search:
+
+        async def everything_is_found() -> bool:
+            return len(await search.search(kb, "harvest")) == len(await chunks(kb, database))
+
+        await until(everything_is_found)
+        found = [await search.search(kb, paragraph(number)) for number in range(1, 8)]
+    return [[(hit["document_id"], hit["content"], hit["relevance"]) for hit in hits] for hits in found]
+
+
+async def test_searches_find_the_same_after_an_export_the_deletion_and_an_import(
+    tenant: Tenant, target: Tenant, indexer: Replica, model_server: ModelServerProcess, tmp_path: Path
+) -> None:
+    kb = await fill(tenant, indexer)
+    before = await find_all(kb, tenant.database, model_server.api_base)
+    assert all(before)
+    await export(kb, tenant.database, tmp_path / "kb.kbx")
+    await delete(indexer, kb)
+    for organization in (tenant, target):
+        spus = await organization.spus()
+        _, imported = await import_file(organization, tmp_path / "kb.kbx")
+        built = await build(indexer, imported)
+        assert await organization.spus() == spus
+        assert await find_all(built, organization.database, model_server.api_base) == before
 
 
 async def test_an_imported_knowledge_base_has_the_same_chunks_and_nothing_is_embedded_or_charged(
