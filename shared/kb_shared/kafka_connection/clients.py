@@ -1,6 +1,7 @@
 """Creates all Kafka clients, from the settings of a connection."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -12,7 +13,7 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.kafka_connection.files import read_secret
 from kb_shared.kafka_connection.tls import ReloadingContext
 
-ANSWER_AFTER_CANCELLATION_S: Final = 1.0
+AFTER_CANCELLATION_S: Final = 1.0
 
 
 def producer_client(connection: KafkaConnection, **options: Any) -> Any:
@@ -48,21 +49,33 @@ class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]  # the client l
 
 
 class _KafkaClient(AIOKafkaClient):  # type: ignore[misc]  # the client library has no types
-    """Leaves no connection open when its start is cancelled."""
+    """Leaves no connection open when its start is cancelled, and loses no cancellation while it closes."""
 
     async def bootstrap(self) -> None:
         """Connect to the first broker that answers.
 
-        The client library closes its first connection after the answer only, so a cancellation waits for the answer.
+        The client library closes its first connection after the answer only.
         """
-        attempt = asyncio.ensure_future(super().bootstrap())
-        try:
-            await asyncio.shield(attempt)
-        except asyncio.CancelledError:
-            await asyncio.wait([attempt], timeout=ANSWER_AFTER_CANCELLATION_S)
-            raise
-        finally:
-            attempt.cancel()
+        await _complete(super().bootstrap())
+
+    async def close(self) -> None:
+        """Close all connections.
+
+        The client library takes a cancellation of its caller for that of its own task, and goes on.
+        """
+        await _complete(super().close())
+
+
+async def _complete(step: Coroutine[Any, Any, None]) -> None:
+    """Await a step that must not be cancelled midway; after a cancellation, for one second more."""
+    running = asyncio.ensure_future(step)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running], timeout=AFTER_CANCELLATION_S)
+        raise
+    finally:
+        running.cancel()
 
 
 class _KafkaClientWithFiles(_KafkaClient):

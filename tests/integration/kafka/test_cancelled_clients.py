@@ -1,4 +1,4 @@
-"""A service may end, or give up waiting, while one of its Kafka clients is still connecting."""
+"""A service may end, or give up waiting, while one of its Kafka clients connects or closes."""
 
 import asyncio
 import gc
@@ -29,6 +29,22 @@ async def test_a_client_that_is_cancelled_at_any_step_of_its_start_closes_its_co
     # A connection that is left open warns when it is collected, and pytest fails the test.
     gc.collect()
     assert steps > 10, "a start awaits several answers"
+
+
+async def test_a_task_that_is_cancelled_at_any_step_of_closing_a_client_ends(broker: KafkaCluster | Broker) -> None:
+    completed, steps = False, 0
+    while not completed:
+        client = admin_client(KafkaConnection(broker.bootstrap))
+        await client.start()
+        close = asyncio.ensure_future(client.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        completed = close.done()
+        close.cancel()
+        await asyncio.wait([close])
+        assert completed or close.cancelled(), f"the cancellation at step {steps} was lost"
+        steps += 1
+    assert steps > 2, "closing awaits a task and the connections"
 
 
 async def test_the_cancellation_of_a_start_does_not_wait_for_a_frozen_broker() -> None:
