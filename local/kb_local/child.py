@@ -9,6 +9,9 @@ from typing import Protocol
 from kb_local import parent_death_signal
 from kb_local.log_file import open_log
 
+# One NumPy operation of ours is small; a pool of threads for each process only takes the cores from the others.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 
 class Child(Protocol):
     """A process that runs for us: one that was executed (`subprocess.Popen`) or forked (`zygote.ForkedChild`)."""

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import httpx
 
-from kb_local.child import Child, execute
+from kb_local.child import SINGLE_THREADED, Child, execute
 from kb_local.mongod import is_member, is_writable
 from kb_local.ports import LOOPBACK, NO_TLS
 from kb_local.server import Server, accepts_connections
-
-# One NumPy operation of ours is small; a pool of threads for each process only takes the cores from the others.
-SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+from kb_local.zygote import Zygote
 
 
 class PythonServer(Server):
@@ -124,10 +122,20 @@ class ModelServerProcess(PythonServer):
 class GatewayProcess(PythonServer):
     """The one base URL in front of kb-api and kb-search, see `kb_local/gateway.py`."""
 
-    def __init__(self, *, kb_api: str, kb_search: str, port: int, log: Path) -> None:
+    def __init__(self, *, kb_api: str, kb_search: str, port: int, log: Path, zygote: Zygote | None = None) -> None:
+        """Describe the gateway.
+
+        Args:
+            kb_api: base URL of the service.
+            kb_search: base URL of the service.
+            port: on loopback.
+            log: file that its output is appended to.
+            zygote: forks it; it runs already when the gateway is started. Without one the gateway is executed.
+        """
         super().__init__("gateway", "kb_local.gateway", port=port, log=log)
         self._kb_api = kb_api
         self._kb_search = kb_search
+        self._zygote = zygote
 
     @property
     def url(self) -> str:
@@ -135,6 +143,11 @@ class GatewayProcess(PythonServer):
 
     def _arguments(self) -> Sequence[str]:
         return ["--port", str(self.port), "--kb-api", self._kb_api, "--kb-search", self._kb_search]
+
+    def _launch(self) -> Child:
+        if self._zygote is None:
+            return super()._launch()
+        return self._zygote.fork(self._module, arguments=self._arguments(), env=os.environ, log=self.log)
 
     async def is_ready(self) -> bool:
         return await accepts_connections(LOOPBACK, self.port)

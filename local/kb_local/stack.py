@@ -294,7 +294,7 @@ class Stack:
                 self._start_mongo(),
                 *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
                 *([self.model_server.start()] if self.model_server is not None else []),
-                *([self._zygote.start()] if self._owns_zygote and self._service_names else []),
+                *([self._zygote.start()] if self._owns_zygote else []),
             ]
         )
 
@@ -346,6 +346,7 @@ class Stack:
             kb_search=self._url_of("kb_search"),
             port=self.ports.reserve("gateway"),
             log=self.home.log("gateway"),
+            zygote=self._zygote,
         )
         await self.gateway.start()
 

@@ -18,6 +18,7 @@ import structlog
 from kb_local.child import describe_exit
 from kb_local.errors import LocalStackError, UnusableServer
 from kb_local.ports import Ports, parse_port
+from kb_local.python_server import GatewayProcess
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
 from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
@@ -168,8 +169,8 @@ class Supervisor:
         try:
             if server is self._stack.broker:
                 await self._recover_broker()
-            elif isinstance(server, Service):
-                await self._restart_service(server)
+            elif isinstance(server, Service | GatewayProcess):
+                await self._restart_forked(server)
             else:
                 await server.start()
         except Exception as error:  # whatever it was, the next try comes
@@ -183,13 +184,13 @@ class Supervisor:
         await self._stack.recover_broker()
         self._broker_is_filled.set()
 
-    async def _restart_service(self, service: Service) -> None:
-        if service.package in PRODUCERS:
+    async def _restart_forked(self, server: Service | GatewayProcess) -> None:
+        if isinstance(server, Service) and server.package in PRODUCERS:
             await self._broker_is_filled.wait()
-        await poll_until(self._stack.can_fork, timeout_s=service.start_timeout_s)
+        await poll_until(self._stack.can_fork, timeout_s=server.start_timeout_s)
         # The recovery of the broker also starts producers, and may have done so already.
-        if not service.running:
-            await service.start()
+        if not server.running:
+            await server.start()
 
     async def _report_forever(self) -> None:
         while True:

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kb_local.child import Child, execute
+from kb_local.child import SINGLE_THREADED, Child, execute
 from kb_local.errors import ServerDied, ServerNotReady
-from kb_local.python_server import SINGLE_THREADED
 from kb_local.server import Server
 
 # Third parties that cost time. The services' own modules are light, and so may be edited while a stack runs.
@@ -99,7 +98,7 @@ class Zygote(Server):
         await super().kill()
         self._close()
 
-    def fork(self, module: str, *, env: Mapping[str, str], log: Path) -> ForkedChild:
+    def fork(self, module: str, *, arguments: Sequence[str] = (), env: Mapping[str, str], log: Path) -> ForkedChild:
         """Start `main()` of `module` in a new process with exactly this environment; blocks for milliseconds.
 
         Raises:
@@ -107,7 +106,9 @@ class Zygote(Server):
             ServerNotReady: it does not answer.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.send({"fork": {"module": module, "env": {**env, **IMPORT_ENVIRONMENT}, "log": str(log)}})
+        environment = {**env, **IMPORT_ENVIRONMENT}
+        job = {"module": module, "arguments": list(arguments), "env": environment, "log": str(log)}
+        self.send({"fork": job})
         while not self._forked:
             self._wait_for_message()
         return self._forked.pop()

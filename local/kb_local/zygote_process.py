@@ -1,12 +1,12 @@
-"""The process that services are forked from: `python -m kb_local.zygote_process SOCKET_FD MODULE...`.
+"""The process that services and the gateway are forked from: `python -m kb_local.zygote_process SOCKET_FD MODULE...`.
 
 It imports the modules, then forks on request. Importing litellm costs three CPU seconds and 100 MB: here it is paid
 once for all services of a stack, and once for all tests of a run. It has one thread and no event loop, because a fork
 copies only the thread that calls it, with all locks as they stand.
 
-Each line on the socket is one JSON object. In: `{"fork": {"module", "env", "log"}}`, `{"signal": [pid, number]}`. Out:
-`{"ready": [modules that failed to import]}`, `{"forked": pid}` or `{"failed": reason}`, `{"exited": [pid, status]}`.
-When the socket closes it ends, and its children with it.
+Each line on the socket is one JSON object. In: `{"fork": {"module", "arguments", "env", "log"}}`,
+`{"signal": [pid, number]}`. Out: `{"ready": [modules that failed to import]}`, `{"forked": pid}` or
+`{"failed": reason}`, `{"exited": [pid, status]}`. When the socket closes it ends, and its children with it.
 """
 
 import contextlib
@@ -33,9 +33,10 @@ HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest:
-    """Program of a forked child: `main()` of a module, with this environment and log file."""
+    """Program of a forked child: `main()` of a module, with these arguments, this environment and log file."""
 
     module: str
+    arguments: list[str]
     env: dict[str, str]
     log: str
 
@@ -49,7 +50,7 @@ class ForkRequest:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
         os.environ.clear()
         os.environ.update(self.env)
-        sys.argv = [self.module]
+        sys.argv = [self.module, *self.arguments]
         redirect_output(self.log)
 
     def run(self) -> None:

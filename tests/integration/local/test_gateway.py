@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -53,10 +53,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.port = free_port()
-        self.may_finish = asyncio.Event()
-        self.stream_closed = asyncio.Event()
-        self.asked = asyncio.Event()
-        self.caller_left = asyncio.Event()
+        self.begin()
         routes = [
             Route("/v0/orgs/acme/events", self.stream),
             Route("/v0/orgs/acme/for-ever", self.wait_for_disconnect, methods=["GET", "POST"]),
@@ -64,6 +61,13 @@ class Echo:
         ]
         config = uvicorn.Config(Starlette(routes=routes), host=LOOPBACK, port=self.port, log_level="critical")
         self.server = uvicorn.Server(config)
+
+    def begin(self) -> None:
+        """Forget what earlier tests did."""
+        self.may_finish = asyncio.Event()
+        self.stream_closed = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.caller_left = asyncio.Event()
 
     async def echo(self, request: Request) -> Response:
         response = JSONResponse(
@@ -99,22 +103,31 @@ class Echo:
         return StreamingResponse(events(), media_type="text/event-stream")
 
 
-@pytest.fixture
-async def echo() -> AsyncIterator[Echo]:
+@pytest.fixture(scope="module")
+async def upstream() -> AsyncIterator[Echo]:
     upstream = Echo()
     serving = asyncio.create_task(upstream.server.serve())
     await until(lambda: upstream.server.started, what="the upstream")
     yield upstream
-    upstream.may_finish.set()
     upstream.server.should_exit = True
     await serving
 
 
 @pytest.fixture
-async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayProcess]:
+def echo(upstream: Echo) -> Iterator[Echo]:
+    upstream.begin()
+    yield upstream
+    upstream.may_finish.set()
+
+
+@pytest.fixture(scope="module")
+async def gateway(upstream: Echo, server_logs: Path) -> AsyncIterator[GatewayProcess]:
     no_server = f"http://{LOOPBACK}:{free_port()}"
     server = GatewayProcess(
-        kb_api=f"http://{LOOPBACK}:{echo.port}", kb_search=no_server, port=free_port(), log=tmp_path / "gateway.log"
+        kb_api=f"http://{LOOPBACK}:{upstream.port}",
+        kb_search=no_server,
+        port=free_port(),
+        log=server_logs / "gateway.log",
     )
     await server.start()
     yield server
@@ -122,7 +135,7 @@ async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayProcess]:
 
 
 @pytest.fixture
-async def client(gateway: GatewayProcess) -> AsyncIterator[httpx.AsyncClient]:
+async def client(gateway: GatewayProcess, echo: Echo) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=30) as client:
         yield client
 
