@@ -58,14 +58,17 @@ MEMORY: Final = Path("/dev/shm")
 IN_MEMORY: Final = "kb-tests-"
 MIN_MEMORY_BYTES: Final = 8_000_000_000
 
-GC_THRESHOLD: Final = 10_000
-"""New objects before a collection, as in the services; Python's 700 cost a twentieth of the CPU."""
+GC_THRESHOLDS: Final = (50_000, 20, 50)
+"""New objects before a collection, and collections before those of older objects: Python's cost a tenth of the CPU."""
 
-ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour")
-"""Folders whose tests share a running system: one worker runs them all, and stops the system after the last one."""
+ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour", "tests/chaos")
+"""Folders that one worker runs: their tests share a running system, or wait for one most of the time."""
 
 WAITING: Final = tuple(f"tests/integration/{folder}" for folder in ("kafka", "local", "mcp", "http", "containers"))
 """Folders whose tests mostly wait: one worker begins with them, so that the others leave no core idle meanwhile."""
+
+LONG: Final = ("tests/upgrade", "tests/unit/linear")
+"""Folders with a file that takes long; begun last, it would keep one worker after the others have ended."""
 
 
 class FolderOrFileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -84,7 +87,8 @@ def _is_in(folders: Sequence[str], nodeid: str) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the folders that take a worker longest first, so that no worker is left with one at the end."""
-    items.sort(key=lambda item: (not _is_in(WAITING, item.nodeid), not _is_in(ONE_WORKER, item.nodeid)))
+    first = (WAITING, ONE_WORKER, LONG)
+    items.sort(key=lambda item: [not _is_in(folders, item.nodeid) for folders in first])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -100,7 +104,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Freeze the imported modules: a garbage collector that scans them takes a twentieth of the CPU."""
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
 
 
@@ -169,6 +173,8 @@ async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[RunningM
         data_folder / "mongo",
         port=free_port(),
         log=server_logs / "mongod.log",
+        # With less, it evicts what the databases of thousands of tests hold all the time.
+        cache_gb=2,
         transaction_lifetime_s=5,
         parameters={"enableTestCommands": "1"},
     )

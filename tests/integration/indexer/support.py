@@ -83,6 +83,8 @@ from tests.stored_jobs import jobs_of_kb
 DIMENSIONS = 16
 CHUNK_SIZE = 32
 _WRITE_CONFLICT = 112
+_LONG_S = 0.05
+"""For a write that nothing holds up."""
 _WRITES = ("insert", "update", "delete", "findAndModify")
 
 P = TypeVar("P", bound=Payload)
@@ -135,7 +137,7 @@ class CommandLog(CommandListener):
 
     def held_up(self) -> bool:
         """Say whether a write waits for another transaction: the server refused it, or keeps it for strangely long."""
-        return self.write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
+        return self.write_conflicts > 0 or any(monotonic() - since > _LONG_S for since in self._under_way.values())
 
     def names(self) -> list[str]:
         return [f"{next(iter(command))} {command[next(iter(command))]}" for command in self.commands]
