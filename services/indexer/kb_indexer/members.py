@@ -38,8 +38,8 @@ def on_each_member(chunks: Chunks) -> list[Chunks] | None:
     members = [each for each in topology.server_descriptions().values() if each.server_type_name != _WITHOUT_DATA]
     if not all(member.is_readable for member in members):
         return None
-    return [_on(member, chunks) for member in members]
+    return [_bind_to_member(member, chunks) for member in members]
 
 
-def _on(member: ServerDescription, chunks: Chunks) -> Chunks:
+def _bind_to_member(member: ServerDescription, chunks: Chunks) -> Chunks:
     return replace(chunks, collection=chunks.collection.with_options(read_preference=_OneMember(member.address)))

@@ -163,7 +163,7 @@ def select_of_knowledge_base(collection: str, kb: KnowledgeBase) -> Matching:
     return Matching((RowCondition("organization_id", (kb.organization_id,)), RowCondition(identity, (kb.kb_id,))))
 
 
-def _of(organization_id: str, field: str = "organization_id") -> Matching:
+def _match_organization(organization_id: str, field: str = "organization_id") -> Matching:
     return Matching((RowCondition(field, (organization_id,)),))
 
 
@@ -224,18 +224,18 @@ def select_shared(collection: str, scope: BackupScope, kb: KnowledgeBase | None 
     if scope.is_whole or collection == schema_version.NAME:
         return EVERYTHING
     if kb is not None:
-        return _of_one_kb(collection, kb)
+        return _select_of_kb(collection, kb)
     assert scope.organization_id is not None
-    return _of_organization(collection, scope.organization_id)
+    return _select_of_organization(collection, scope.organization_id)
 
 
-def _of_organization(collection: str, organization_id: str) -> Selection | None:
+def _select_of_organization(collection: str, organization_id: str) -> Selection | None:
     if collection in _BY_ORGANIZATION:
-        return _of(organization_id)
+        return _match_organization(organization_id)
     prefix = f"{organization_id}/"
     others: dict[str, Selection] = {
-        "embedding_cache": _of(organization_id, "scope"),
-        "organizations": _of(organization_id, "_id"),
+        "embedding_cache": _match_organization(organization_id, "scope"),
+        "organizations": _match_organization(organization_id, "_id"),
         # Messages have no organization but in their key: `{organization}` or `{organization}/...`.
         "outbox": Matching((RowCondition("key", (organization_id,), prefix=prefix),)),
         TEXT_FILES: Matching((RowCondition("filename", prefix=prefix),)),
@@ -244,7 +244,7 @@ def _of_organization(collection: str, organization_id: str) -> Selection | None:
     return others.get(collection)
 
 
-def _of_one_kb(collection: str, kb: KnowledgeBase) -> Selection | None:
+def _select_of_kb(collection: str, kb: KnowledgeBase) -> Selection | None:
     mine = RowCondition("organization_id", (kb.organization_id,))
     selections: dict[str, Selection] = {
         documents.NAME: Matching((mine, RowCondition("tag_ids", kb.tag_ids))),
