@@ -24,6 +24,8 @@ class CommonSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore", hide_input_in_errors=True)
     uses_kafka: ClassVar[bool] = True
 
+    environment: Literal["development", "production"] = "development"
+    """In production a service refuses to start with settings that are fit for development only."""
     mongo_uri: str = "mongodb://127.0.0.1:27017/?replicaSet=rs0"
     mongo_database: str = "kb"
     kafka: str = DEFAULT_BOOTSTRAP_SERVERS

@@ -11,6 +11,7 @@ from kb_indexer.settings import IndexerSettings
 from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
 from kb_shared.service import process
+from kb_shared.service.production import check_settings
 
 _NICENESS: Final = 3
 
@@ -20,6 +21,7 @@ async def serve(stop: asyncio.Event) -> None:
     logs.configure("kb-indexer", settings.log_level)
     metrics.export_build_info("kb-indexer")
     failpoints.arm()
+    await check_settings(settings)
     await bootstrap.serve(settings, stop)
 
 

@@ -7,6 +7,7 @@ from kb_reconciler.settings import ReconcilerSettings
 from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
 from kb_shared.service import process
+from kb_shared.service.production import check_settings
 
 
 async def serve(stop: asyncio.Event) -> None:
@@ -14,6 +15,7 @@ async def serve(stop: asyncio.Event) -> None:
     logs.configure("kb-reconciler", settings.log_level)
     metrics.export_build_info("kb-reconciler")
     failpoints.arm()
+    await check_settings(settings)
     await bootstrap.serve(settings, stop)
 
 

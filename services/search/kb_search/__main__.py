@@ -8,6 +8,7 @@ from kb_shared import failpoints
 from kb_shared.http import server
 from kb_shared.observability import logs, metrics
 from kb_shared.service import process
+from kb_shared.service.production import check_settings
 
 
 async def serve(stop: asyncio.Event) -> None:
@@ -15,6 +16,7 @@ async def serve(stop: asyncio.Event) -> None:
     logs.configure("kb-search", settings.log_level)
     metrics.export_build_info("kb-search")
     failpoints.arm()
+    await check_settings(settings)
     async with build(settings, stop) as app:
         await server.run(app, settings, stop)
 
