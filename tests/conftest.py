@@ -61,24 +61,25 @@ MIN_MEMORY_BYTES: Final = 8_000_000_000
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 """New objects before a collection, and collections before those of older objects: Python's cost a tenth of the CPU."""
 
-ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour", "tests/chaos")
-"""Folders that one worker runs: their tests share a running system, or wait for one most of the time."""
-
 WAITING: Final = tuple(f"tests/integration/{folder}" for folder in ("kafka", "local", "mcp", "http", "containers"))
-"""Folders whose tests mostly wait: one worker begins with them, so that the others leave no core idle meanwhile."""
+"""Folders whose tests mostly wait."""
 
-LONG: Final = ("tests/upgrade", "tests/unit/linear")
+ONE_WORKER: Final = (WAITING, ("tests/chaos",), ("tests/e2e",), ("tests/unit",), ("tests/noisy_neighbour",))
+"""Folders that one worker runs, in the order in which they begin.
+
+Some share a running system, which the worker stops after the last test. While three workers mostly wait, one computes.
+"""
+
+LONG: Final = ("tests/upgrade",)
 """Folders with a file that takes long; begun last, it would keep one worker after the others have ended."""
 
 
 class FolderOrFileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each file to one worker, and each folder of `ONE_WORKER`, and all of `WAITING` together."""
+    """Gives each file to one worker, and the folders of each part of `ONE_WORKER` together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        if _is_in(WAITING, file):
-            return "waiting"
-        return next((folder for folder in ONE_WORKER if _is_in((folder,), file)), file)
+        return next((folders[0] for folders in ONE_WORKER if _is_in(folders, file)), file)
 
 
 def _is_in(folders: Sequence[str], nodeid: str) -> bool:
@@ -87,8 +88,7 @@ def _is_in(folders: Sequence[str], nodeid: str) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the folders that take a worker longest first, so that no worker is left with one at the end."""
-    first = (WAITING, ONE_WORKER, LONG)
-    items.sort(key=lambda item: [not _is_in(folders, item.nodeid) for folders in first])
+    items.sort(key=lambda item: [not _is_in(folders, item.nodeid) for folders in (*ONE_WORKER, LONG)])
 
 
 @pytest.hookimpl(optionalhook=True)
