@@ -30,12 +30,12 @@ from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
-from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
+from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS, RECONCILER_LEADER
 from kb_shared.service import process
 from kb_shared.service.connections import connect
 
 STATES_COUNTED_EVERY_S: Final = 60.0
-_LEASE_OF_PASSES: Final = "reconciler"
+LEASE_OF_PASSES: Final = "reconciler"
 _LEASE_OF_SWEEPS: Final = "text-sweep"
 
 log = structlog.get_logger()
@@ -69,7 +69,7 @@ class Reconciler:
             rounds = [
                 parts.create_task(self.kafka.run()),
                 parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
-                parts.create_task(self._every(self.settings.reconcile_interval_s, _LEASE_OF_PASSES, self._one_pass)),
+                parts.create_task(self._every(self.settings.reconcile_interval_s, LEASE_OF_PASSES, self._one_pass)),
                 parts.create_task(self._plan_runner().run()),
                 parts.create_task(Migrator(self.database, self.owner).run()),
                 parts.create_task(self._every(self.settings.text_sweep_interval_s, _LEASE_OF_SWEEPS, self._sweep)),
@@ -83,7 +83,10 @@ class Reconciler:
         length = _lease_length(interval_s)
         while True:
             try:
-                if await leases.acquire(self.database, lease, owner=self.owner, length=length):
+                is_mine = await leases.acquire(self.database, lease, owner=self.owner, length=length)
+                if lease == LEASE_OF_PASSES:
+                    RECONCILER_LEADER.set(is_mine)
+                if is_mine:
                     await work()
             except (PyMongoError, TransientError, LeadershipLost) as error:
                 log.warning("round.interrupted", round=lease, error=type(error).__name__)
@@ -110,7 +113,8 @@ class Reconciler:
 
     async def _renew_lease(self) -> None:
         length = _lease_length(self.settings.reconcile_interval_s)
-        if not await leases.acquire(self.database, _LEASE_OF_PASSES, owner=self.owner, length=length):
+        if not await leases.acquire(self.database, LEASE_OF_PASSES, owner=self.owner, length=length):
+            RECONCILER_LEADER.set(False)
             raise LeadershipLost
 
     async def _sweep(self) -> None:
@@ -143,5 +147,5 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
 
 async def _let_go(database: Database, owner: str) -> None:
     with suppress(PyMongoError):  # they expire
-        for lease in (_LEASE_OF_PASSES, _LEASE_OF_SWEEPS, LEASE_OF_MIGRATIONS):
+        for lease in (LEASE_OF_PASSES, _LEASE_OF_SWEEPS, LEASE_OF_MIGRATIONS):
             await leases.release(database, lease, owner=owner)

@@ -33,7 +33,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.reconcile_passes import ReconcilePass
 from kb_shared.mongo.reconcile_plans import PlanScope
 from kb_shared.observability import tracing
-from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_REPAIRS
+from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_PASS_SECONDS, RECONCILER_REPAIRS
 
 _OVERLAP: Final = timedelta(minutes=5)
 """Period that two incremental passes share: the clocks of indexers may differ by as much."""
@@ -233,6 +233,7 @@ class Passes:
                 report.skipped += 1
                 report.leave(kb, work.comparisons)
         await reconcile_passes.add(self.database, _stored(kind, report, started_at))
+        RECONCILER_PASS_SECONDS.labels(kind).observe((datetime.now(UTC) - started_at).total_seconds())
         _publish(kind, report)
         return report
 

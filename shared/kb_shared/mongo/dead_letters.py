@@ -19,9 +19,11 @@ BODIES = "dead_letter_bodies"
 KEPT_FOR: Final = timedelta(days=90)
 
 _TTL: Final = int(KEPT_FOR.total_seconds())
+_WAITING: Final = {"redriven_at": None}
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("filed_at", DESCENDING)]),
     IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL),
+    IndexModel([("redriven_at", ASCENDING), ("topic", ASCENDING)], partialFilterExpression=_WAITING),
 ]
 # A body is deleted after its letter, so every listed letter can be sent again.
 BODY_INDEXES = [IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL + 24 * 3600)]
@@ -55,6 +57,15 @@ class DeadLetter:
     """Id of the letter that was sent again and failed again as this one."""
     redriven_at: datetime | None = None
     redriven_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLetters:
+    """Letters of a topic that were not sent again."""
+
+    letters: int
+    oldest: datetime
+    """Time at which the oldest of them was filed."""
 
 
 def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
@@ -99,6 +110,16 @@ async def find(
 ) -> DeadLetter | None:
     row = await database[NAME].find_one({"_id": letter_id, **_seen_by(visible)}, session=session)
     return _ROWS.read(row) if row else None
+
+
+async def count_waiting(database: Database) -> dict[str, WaitingLetters]:
+    """Count the letters of all organizations that were not sent again, by topic; a topic without any is absent."""
+    stages: list[Row] = [
+        {"$match": _WAITING},
+        {"$group": {"_id": "$topic", "letters": {"$sum": 1}, "oldest": {"$min": "$filed_at"}}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return {row["_id"]: WaitingLetters(row["letters"], row["oldest"]) async for row in rows}
 
 
 async def read_body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:

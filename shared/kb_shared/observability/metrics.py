@@ -219,6 +219,18 @@ DLQ_MESSAGES = Counter(
     "Records sent to the dead letters, by reason. Above 0: see GET /dead-letters, or the headers of the records.",
     ["topic", "reason"],
 )
+DLQ_DEPTH = Gauge(
+    "kb_dlq_depth",
+    "Dead letters of a topic that were not sent again, counted by the reconciler (each replica exports the total: use"
+    " max, not sum). Above 0: see GET /dead-letters; remove the cause, then redrive them.",
+    ["topic"],
+)
+DLQ_OLDEST_AGE_SECONDS = Gauge(
+    "kb_dlq_oldest_age_seconds",
+    "Seconds since the oldest of the letters in kb_dlq_depth was filed; 0 without any. Near 90 days: it is deleted"
+    " then.",
+    ["topic"],
+)
 EVENT_LOOP_LAG_SECONDS = MeasuredGauge(
     "kb_event_loop_lag_seconds", "Event-loop lag: seconds that the event loop was late. High: CPU work blocks the loop."
 )
@@ -253,6 +265,18 @@ RECONCILER_REPAIRS = Counter(
     "Repairs of drift by kind and outcome: repaired, or queued for the indexer (repaired); not made because too many"
     " documents would have been removed (stopped). Rising: look for the cause of the drift.",
     ["kind", "outcome"],
+)
+RECONCILER_PASS_SECONDS = Histogram(
+    "kb_reconciler_pass_seconds",
+    "Seconds of a full or an incremental pass of the reconciler, with its repairs and its pauses while documents wait."
+    " High: look at kb_reconciler_drift and kb_indexing_queue_depth, and at GET /reconcile/passes.",
+    ["pass"],
+    buckets=(0.01, 0.1, 1, 5, 10, 30, 60, 300, 900, 3600),
+)
+RECONCILER_LEADER = MeasuredGauge(
+    "kb_leader",
+    "1 while this replica holds the lease of the passes, else 0. The sum is 1; 0 for minutes: no reconciler works. 2"
+    " for a moment after a failure is harmless, because each write is fenced.",
 )
 RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = MeasuredGauge(
     "kb_reconciler_last_success_timestamp_seconds",

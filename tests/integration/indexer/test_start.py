@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
+from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect
 
 import kb_indexer.bootstrap
@@ -24,6 +27,7 @@ from kb_reconciler.settings import ReconcilerSettings
 from kb_shared.kafka import group_watch
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.mongo import leases
 from kb_shared.service import process
 from kb_shared.settings import CommonSettings
 from tests.conftest import RunningMongo
@@ -146,3 +150,24 @@ async def test_a_reconciler_counts_states_for_its_metrics_and_goes_on_after_a_fa
     await own_broker.start()
     async with running(kb_reconciler.bootstrap.serve, ReconcilerSettings(**settings)), asyncio.timeout(DEADLINE_S):
         await counted_again.wait()
+
+
+async def test_a_reconciler_says_whether_it_is_the_leader_and_how_long_its_passes_take(
+    settings: dict[str, Any], own_broker: Broker, mongo_client: AsyncMongoClient[dict[str, Any]]
+) -> None:
+    database = mongo_client[settings["mongo_database"]]
+    lease, rival = kb_reconciler.bootstrap.LEASE_OF_PASSES, "another-replica"
+    assert await leases.acquire(database, lease, owner=rival, length=timedelta(minutes=5))
+    await own_broker.start()
+    reconciler = ReconcilerSettings(**settings, reconcile_interval_s=0.1)
+
+    def passes() -> float:
+        return REGISTRY.get_sample_value("kb_reconciler_pass_seconds_count", {"pass": "incremental"}) or 0
+
+    before = passes()
+    async with running(kb_reconciler.bootstrap.serve, reconciler):
+        await until(lambda: REGISTRY.get_sample_value("kb_leader") == 0, what="a reconciler that is not the leader")
+        assert passes() == before
+        await leases.release(database, lease, owner=rival)
+        await until(lambda: REGISTRY.get_sample_value("kb_leader") == 1, what="the new leader")
+        await until(lambda: passes() > before, what="a pass")

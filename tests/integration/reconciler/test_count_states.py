@@ -7,12 +7,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.topics import DOCUMENT_EVENTS, INDEX_REQUESTS
 from kb_reconciler.count_states import count_states
 from kb_shared.identifiers import new_kb_id
-from kb_shared.mongo import circuits, index_jobs, kb_slots
+from kb_shared.mongo import circuits, dead_letters, index_jobs, kb_slots
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.dead_letters import DeadLetter
 from kb_shared.mongo.index_jobs import IndexJobState, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from tests.indexes import create_all_indexes
@@ -123,3 +125,57 @@ async def test_circuits_that_keep_work_away_now_are_counted_by_cause(
     await count_states(database)
     counts = {cause: gauge("kb_circuits_open", cause=cause) for cause in Cause}
     assert counts == {Cause.OUTAGE: 2, Cause.QUOTA: int(is_open), Cause.KEY: 0}
+
+
+async def file_letter(database: Database, letter_id: str, *, topic: str, filed_at: datetime) -> DeadLetter:
+    letter = DeadLetter(
+        letter_id=letter_id,
+        organization_id="acme",
+        document_id=None,
+        topic=topic,
+        partition=0,
+        offset=0,
+        key=None,
+        headers=(),
+        size_bytes=None,
+        reason="malformed",
+        detail="",
+        traceparent=TRACE,
+        occurred_at=None,
+        filed_at=filed_at,
+    )
+    await dead_letters.file(database, letter, None)
+    return letter
+
+
+async def test_dead_letters_that_were_not_sent_again_are_counted_with_the_age_of_the_oldest(database: Database) -> None:
+    await create_all_indexes(database)
+    events, requests = DOCUMENT_EVENTS.name, INDEX_REQUESTS.name
+    oldest = await file_letter(database, "oldest", topic=events, filed_at=NOW - timedelta(days=2))
+    await file_letter(database, "older", topic=events, filed_at=NOW - timedelta(hours=3))
+    await file_letter(database, "newest", topic=events, filed_at=NOW)
+
+    async def redrive(session: MongoSession) -> None:
+        await dead_letters.mark_redriven(database, session, oldest, by="someone")
+
+    await in_transaction(database, redrive)
+    await count_states(database)
+    assert gauge("kb_dlq_depth", topic=events) == 2
+    assert gauge("kb_dlq_oldest_age_seconds", topic=events) == pytest.approx(3 * 3600, abs=600)
+    assert gauge("kb_dlq_depth", topic=requests) == 0
+    await database[dead_letters.NAME].delete_many({})
+    await count_states(database)
+    assert gauge("kb_dlq_depth", topic=events) == 0, "all were sent again"
+    assert gauge("kb_dlq_oldest_age_seconds", topic=events) == 0
+
+
+async def test_counting_dead_letters_does_not_scan_those_that_were_sent_again(database: Database) -> None:
+    await create_all_indexes(database)
+    rows = [{"_id": str(n), "topic": DOCUMENT_EVENTS.name, "filed_at": NOW, "redriven_at": NOW} for n in range(1_000)]
+    await database[dead_letters.NAME].insert_many(rows)
+    await file_letter(database, "waiting", topic=DOCUMENT_EVENTS.name, filed_at=NOW)
+    await database.command("profile", 2)
+    assert (await dead_letters.count_waiting(database))[DOCUMENT_EVENTS.name].letters == 1
+    await database.command("profile", 0)
+    [profiled] = await database["system.profile"].find({"command.aggregate": dead_letters.NAME}).to_list()
+    assert profiled["docsExamined"] == 1
