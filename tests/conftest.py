@@ -9,7 +9,7 @@ import gc
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import AutoReconnect
 from xdist.scheduler import LoadFileScheduling
 
 from kb_local.broker import Broker
@@ -242,10 +243,32 @@ async def zygote(server_logs: Path) -> AsyncIterator[Zygote]:
     await server.stop()
 
 
+_drops: Final[set[asyncio.Task[None]]] = set()
+
+
+def begin_drop(client: AsyncMongoClient[dict[str, Any]], database_name: str) -> None:
+    """Drop a database beside the next tests: MongoDB takes a tenth of a second for it, in which it mostly waits."""
+
+    async def drop() -> None:
+        # A test that kills the server may come next. Then the database stays, as long as the server's folder does.
+        with suppress(AutoReconnect):
+            await client.drop_database(database_name)
+
+    _drops.add(asyncio.create_task(drop()))
+
+
+async def finish_drops() -> None:
+    """Wait for all drops that have begun."""
+    drops = list(_drops)
+    _drops.clear()
+    await asyncio.gather(*drops)
+
+
 @pytest.fixture(scope="session")
 async def mongo_client(mongod: RunningMongo | Mongod) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True) as client:
         yield client
+        await finish_drops()
 
 
 @pytest.fixture(scope="session")
@@ -254,11 +277,12 @@ async def search_client(
 ) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True) as client:
         yield client
+        await finish_drops()
 
 
 @pytest.fixture
 def database_name() -> str:
-    """The name of this test's own database; both fixtures below hand it out, and drop it."""
+    """The name of this test's own database; both fixtures below hand it out, and drop it later."""
     return f"test_{uuid4().hex[:16]}"
 
 
@@ -268,7 +292,7 @@ async def database(
 ) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
     """An empty database on the plain replica set."""
     yield mongo_client[database_name]
-    await mongo_client.drop_database(database_name)
+    begin_drop(mongo_client, database_name)
 
 
 @pytest.fixture
@@ -277,7 +301,7 @@ async def search_database(
 ) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
     """The same database through the search node."""
     yield search_client[database_name]
-    await search_client.drop_database(database_name)
+    begin_drop(search_client, database_name)
 
 
 @pytest.fixture(scope="module")
