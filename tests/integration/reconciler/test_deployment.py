@@ -1,11 +1,13 @@
 """Jobs, backfills, failed KBs and budgets: what their owners missed is repaired, what they work on is not touched."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from kb_contracts.commands import Reason, SyncDocument
 from kb_reconciler.deployment import repair_deployment
@@ -26,6 +28,7 @@ from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from tests.conftest import begin_drop
 from tests.indexes import create_all_indexes
 from tests.integration.search.knowledge import Knowledge, create
 
@@ -33,10 +36,24 @@ MINUTE = timedelta(minutes=1)
 JOB = MembershipKey("acme", "0" * 24, "d1")
 
 
+@pytest.fixture(scope="module")
+async def shared_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
+    """One database for all tests, because making its indexes takes longer than most of them."""
+    database = search_client[f"test_deployment_{uuid4().hex[:16]}"]
+    await create_all_indexes(database)
+    yield database
+    begin_drop(search_client, database.name)
+
+
 @pytest.fixture
-async def database(search_database: Database) -> Database:
-    await create_all_indexes(search_database)
-    return search_database
+async def database(shared_database: Database) -> AsyncIterator[Database]:
+    """An empty database with the indexes of all services."""
+    yield shared_database
+    for name in await shared_database.list_collection_names():
+        if name.startswith("kb_vectors_"):
+            await shared_database.drop_collection(name)
+        else:
+            await shared_database[name].delete_many({})
 
 
 async def open_job(database: Database, **fields: Any) -> None:
