@@ -1,4 +1,4 @@
-"""The indexes of the collections of all services."""
+"""Databases with the indexes of the collections of all services, which take longer to make than most tests."""
 
 import kb_api.indexes
 import kb_indexer.indexes
@@ -12,3 +12,12 @@ async def create_all_indexes(database: Database) -> None:
     """Create the indexes that a system has after all its services have started."""
     services = (kb_api.indexes, kb_indexer.indexes, kb_reconciler.indexes, kb_search.indexes)
     await create_indexes(database, {name: indexes for each in services for name, indexes in each.COLLECTIONS}.items())
+
+
+async def delete_everything(database: Database) -> None:
+    """Delete all rows, and the collections of chunks; the indexes of the other collections stay."""
+    for name in await database.list_collection_names():
+        if name.startswith("kb_vectors_"):
+            await database.drop_collection(name)
+        elif not name.startswith("system."):
+            await database[name].delete_many({})

@@ -13,8 +13,8 @@ from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, reconcile_plans
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.conftest import RunningMongo
-from tests.indexes import create_all_indexes
+from tests.conftest import RunningMongo, begin_drop
+from tests.indexes import create_all_indexes, delete_everything
 from tests.integration.indexer.planted_drift import TEXTS
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
 
@@ -120,11 +120,19 @@ async def provider(model_server: ModelServerProcess) -> AsyncIterator[ModelContr
         await http.delete("/admin/hash")
 
 
+@pytest.fixture(scope="session")
+async def _emptied_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
+    database = search_client[f"test_indexer_own_{uuid4().hex[:16]}"]
+    await create_all_indexes(database)
+    yield database
+    begin_drop(search_client, database.name)
+
+
 @pytest.fixture
-async def own_database(search_database: Database) -> Database:
-    """A database of one test alone, for code that works on the jobs of all organizations."""
-    await create_all_indexes(search_database)
-    return search_database
+async def own_database(_emptied_database: Database) -> AsyncIterator[Database]:
+    """An empty database of one test alone, for code that works on the jobs of all organizations."""
+    yield _emptied_database
+    await delete_everything(_emptied_database)
 
 
 @pytest.fixture

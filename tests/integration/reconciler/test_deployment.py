@@ -29,7 +29,7 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.conftest import begin_drop
-from tests.indexes import create_all_indexes
+from tests.indexes import create_all_indexes, delete_everything
 from tests.integration.search.knowledge import Knowledge, create
 
 MINUTE = timedelta(minutes=1)
@@ -38,7 +38,6 @@ JOB = MembershipKey("acme", "0" * 24, "d1")
 
 @pytest.fixture(scope="module")
 async def shared_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
-    """One database for all tests, because making its indexes takes longer than most of them."""
     database = search_client[f"test_deployment_{uuid4().hex[:16]}"]
     await create_all_indexes(database)
     yield database
@@ -49,11 +48,7 @@ async def shared_database(search_client: AsyncMongoClient[dict[str, Any]]) -> As
 async def database(shared_database: Database) -> AsyncIterator[Database]:
     """An empty database with the indexes of all services."""
     yield shared_database
-    for name in await shared_database.list_collection_names():
-        if name.startswith("kb_vectors_"):
-            await shared_database.drop_collection(name)
-        else:
-            await shared_database[name].delete_many({})
+    await delete_everything(shared_database)
 
 
 async def open_job(database: Database, **fields: Any) -> None:
