@@ -148,6 +148,10 @@ async def test_a_plan_of_an_organization_covers_its_active_knowledge_bases_and_n
 async def lossy(tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
     """A KB of six documents, of which four are lost; a pass removes up to two."""
     monkeypatch.setattr(reconcile, "MAX_REMOVED", 2)
+    return await create_lossy_kb(tenant, indexer)
+
+
+async def create_lossy_kb(tenant: Tenant, indexer: Replica) -> KnowledgeBase:
     kb = await tenant.create_kb("a")
     await indexer.publish(*(tenant.ocr(f"m{n}", paragraph(n)) for n in range(6)))
     await indexer.work()
@@ -178,23 +182,26 @@ async def test_too_many_removals_wait_for_a_person_and_are_made_when_the_plan_is
 
 
 async def test_a_pass_that_stops_stores_one_plan_however_often_it_comes_by(
-    tenant: Tenant, indexer: Replica, lossy: KnowledgeBase
+    own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A full pass compares all KBs of its database: those of other tests, too, where they share one.
+    monkeypatch.setattr(reconcile, "MAX_REMOVED", 2)
+    lossy = await create_lossy_kb(own_tenant, own_indexer)
     for _ in range(2):
-        await indexer.full_pass()
+        await own_indexer.full_pass()
 
-    plans, total = await reconcile_plans.find_page(tenant.database, lossy.organization_id, skip=0, limit=10)
+    plans, total = await reconcile_plans.find_page(own_tenant.database, lossy.organization_id, skip=0, limit=10)
     assert total == 1
     assert (plans[0].state, plans[0].requested_by, plans[0].kb_id) == (PlanState.STOPPED, None, lossy.kb_id)
-    assert len(await listed(tenant.database, plans[0])) == 4
-    passes, _ = await reconcile_passes.find_page(tenant.database, lossy.organization_id, skip=0, limit=10)
+    assert len(await listed(own_tenant.database, plans[0])) == 4
+    passes, _ = await reconcile_passes.find_page(own_tenant.database, lossy.organization_id, skip=0, limit=10)
     assert [made.stopped for made in passes] == [{"stale": 4}] * 2
 
-    await approve(tenant.database, plans[0])
-    await runner(indexer).execute_next()
-    await indexer.work()
-    assert (await indexer.reconcile(lossy)).found == Counter()
-    assert await document_index.count(tenant.database, lossy.key) == 2
+    await approve(own_tenant.database, plans[0])
+    await runner(own_indexer).execute_next()
+    await own_indexer.work()
+    assert (await own_indexer.reconcile(lossy)).found == Counter()
+    assert await document_index.count(own_tenant.database, lossy.key) == 2
 
 
 async def test_a_document_that_came_back_since_the_plan_was_stopped_is_not_removed(
