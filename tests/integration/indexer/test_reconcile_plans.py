@@ -233,7 +233,9 @@ async def test_a_plan_whose_reconciler_died_is_executed_by_another(
         with pytest.raises(InterruptedError):
             await runner(indexer).execute_next()
     assert not await runner(indexer, owner="reconciler-2").execute_next()
-    await tenant.database[reconcile_plans.NAME].update_many({}, {"$set": {"lease_until": datetime.now(UTC)}})
+    await tenant.database[reconcile_plans.NAME].update_many(
+        {}, {"$set": {"lease_until": datetime.now(UTC) - timedelta(seconds=1)}}
+    )
 
     assert await runner(indexer, owner="reconciler-2").execute_next()
     await indexer.work()
