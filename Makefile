@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENTS_VENV := .venv-clients
+SECURITY_VENV := .venv-security
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
@@ -10,7 +11,7 @@ LOCAL := not kafka_cluster and not replica_set
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients check format lock schemas bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security check format lock schemas bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +65,11 @@ test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the s
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 
+security: install  ## secrets, unsafe code, our own rules, bills of materials (about half a minute)
+	@test -x $(SECURITY_VENV)/bin/python || $(PYTHON) -m venv $(SECURITY_VENV)
+	@$(BIN)/uv pip install --quiet --python $(SECURITY_VENV)/bin/python --require-hashes -r requirements-security.lock
+	@$(BIN)/python -m security
+
 check: install  ## format, lint, types, import rules; tests/architecture (names, docs equal to the code)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -82,11 +88,12 @@ lock: install  ## resolve dependencies again into requirements.lock
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-clients.in --output-file requirements-clients.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-security.in --output-file requirements-security.lock
 
 bench: install  ## indexing throughput on this machine, as JSON
 	@$(BIN)/python -m benchmarks.index_throughput --json
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) .kb .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .kb .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

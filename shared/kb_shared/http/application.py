@@ -83,7 +83,9 @@ def create_app(
 
 
 def _check_pepper(settings: HttpSettings) -> None:
-    if settings.api_key_pepper != HttpSettings.model_fields["api_key_pepper"].default:
+    default = HttpSettings.model_fields["api_key_pepper"].default
+    # Both are settings of this process, so that no caller can measure the time.
+    if settings.api_key_pepper != default:  # nosemgrep: secret-compared-with-equals
         return
     remedy = "set KB_API_KEY_PEPPER, to the same secret in all services"
     if not _is_loopback(settings.http_host):
