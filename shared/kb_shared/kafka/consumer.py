@@ -17,6 +17,7 @@ from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.observability import metrics
 from kb_shared.observability.log_limit import LogLimit
 
 AWAY_FOR_S = 60.0
@@ -122,10 +123,15 @@ class Consumer:
         Any error that ends a session, such as an unreachable broker, is followed by a new session.
         """
         watch = asyncio.create_task(watch_event_loop())
+        began = time.monotonic()
+        poll_age = metrics.CONSUMER_LAST_POLL_AGE_SECONDS.labels(group=self._config.group_id)
+        # Computed at each scrape: no part of the consumer has to run for it to grow.
+        poll_age.set_function(lambda: time.monotonic() - (began if self.polled_at is None else self.polled_at))
         try:
             await self._keep_joining(stop)
         finally:
             watch.cancel()
+            metrics.CONSUMER_LAST_POLL_AGE_SECONDS.remove_by_labels({"group": self._config.group_id})
 
     async def _keep_joining(self, stop: asyncio.Event) -> None:
         failures = 0

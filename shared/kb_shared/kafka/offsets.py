@@ -2,8 +2,19 @@
 
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kb_shared.kafka.record import TopicPartition
+
+
+class BegunRecord(NamedTuple):
+    """A record that has come."""
+
+    offset: int
+    at: float
+    """Time of arrival on a clock of the caller."""
+    written_at: float
+    """Unix time at which it was written to the log."""
 
 
 class OffsetTracker:
@@ -13,26 +24,27 @@ class OffsetTracker:
     """
 
     def __init__(self, first_offset: int) -> None:
-        self._begun: deque[tuple[int, float]] = deque()
+        self._begun: deque[BegunRecord] = deque()
         self._finished: set[int] = set()
         self.next_offset = first_offset
         """Offset after the last record that has come or is known not to exist."""
         self.committed: int | None = first_offset
         """Offset that the group would resume from; None if it has none."""
 
-    def begin(self, offset: int, *, at: float = 0.0) -> None:
+    def begin(self, offset: int, *, at: float = 0.0, written_at: float = 0.0) -> None:
         """Record that the record at `offset` has come.
 
         Args:
             offset: of the record.
             at: time of arrival on a clock of the caller.
+            written_at: Unix time at which it was written to the log.
 
         Raises:
             ValueError: it was begun before, or a later one was.
         """
         if offset < self.next_offset:
             raise ValueError(f"offset {offset} comes after {self.next_offset - 1}")
-        self._begun.append((offset, at))
+        self._begun.append(BegunRecord(offset, at, written_at))
         self.next_offset = offset + 1
 
     def advance(self, offset: int) -> None:
@@ -41,30 +53,26 @@ class OffsetTracker:
 
     def finish(self, offset: int) -> None:
         """Record that the record at `offset` is finished. Idempotent."""
-        if self._begun and offset >= self._begun[0][0]:
+        if self._begun and offset >= self._begun[0].offset:
             self._finished.add(offset)
 
     @property
     def safe(self) -> int:
         """Return the offset to commit: of the first unfinished record, otherwise `next_offset`."""
-        first = self._first_unfinished()
-        return self.next_offset if first is None else first[0]
+        first = self.first_unfinished
+        return self.next_offset if first is None else first.offset
 
     @property
-    def oldest_unfinished_at(self) -> float | None:
-        """Return when the first unfinished record came; None if all are finished."""
-        first = self._first_unfinished()
-        return None if first is None else first[1]
+    def first_unfinished(self) -> BegunRecord | None:
+        """Return the first record that has come and is not finished; None if all are finished."""
+        while self._begun and self._begun[0].offset in self._finished:
+            self._finished.discard(self._begun.popleft().offset)
+        return self._begun[0] if self._begun else None
 
     @property
     def replay_window(self) -> int:
         """Return the maximum number of offsets that a crash now would repeat."""
         return self.next_offset - self.safe
-
-    def _first_unfinished(self) -> tuple[int, float] | None:
-        while self._begun and self._begun[0][0] in self._finished:
-            self._finished.discard(self._begun.popleft()[0])
-        return self._begun[0] if self._begun else None
 
 
 class OffsetLedger:
@@ -89,7 +97,9 @@ class OffsetLedger:
         """Return the current trackers. A tracker that `start` has replaced has no effect any more."""
         return dict(self._trackers)
 
-    def begin(self, partition: TopicPartition, offset: int, *, at: float = 0.0) -> OffsetTracker:
+    def begin(
+        self, partition: TopicPartition, offset: int, *, at: float = 0.0, written_at: float = 0.0
+    ) -> OffsetTracker:
         """Record that a record has come; return the tracker at which to finish it.
 
         An offset below an earlier one means that the partition's log was truncated or created again. Its offsets then
@@ -98,7 +108,7 @@ class OffsetLedger:
         tracker = self._trackers.get(partition)
         if tracker is None or offset < tracker.next_offset:
             tracker = self._trackers[partition] = OffsetTracker(offset)
-        tracker.begin(offset, at=at)
+        tracker.begin(offset, at=at, written_at=written_at)
         return tracker
 
     def committable(self) -> dict[TopicPartition, int]:
@@ -120,7 +130,7 @@ class OffsetLedger:
     def replay_windows(self) -> dict[TopicPartition, int]:
         return {partition: tracker.replay_window for partition, tracker in self._trackers.items()}
 
-    def oldest_unfinished_at(self) -> dict[TopicPartition, float]:
-        """Return when the first unfinished record of each partition came, without partitions that have none."""
-        since = {partition: tracker.oldest_unfinished_at for partition, tracker in self._trackers.items()}
-        return {partition: at for partition, at in since.items() if at is not None}
+    def first_unfinished(self) -> dict[TopicPartition, BegunRecord]:
+        """Return the first unfinished record of each partition, without partitions that have none."""
+        first = {partition: tracker.first_unfinished for partition, tracker in self._trackers.items()}
+        return {partition: record for partition, record in first.items() if record is not None}

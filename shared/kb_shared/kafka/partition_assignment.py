@@ -96,7 +96,8 @@ class PartitionAssignment:
         for record in records:
             partition = record.topic_partition
             ordering_key = self._ordering_key(record)
-            item = InFlightRecord(record, ordering_key, self.ledger.begin(partition, record.offset, at=now))
+            tracker = self.ledger.begin(partition, record.offset, at=now, written_at=record.timestamp_ms / 1000)
+            item = InFlightRecord(record, ordering_key, tracker)
             self._held_bytes += record.size_bytes
             self._scheduler.add(item, ordering_key, self.lanes[partition])
         self._start_ready_records()

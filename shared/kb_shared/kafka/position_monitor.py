@@ -8,6 +8,7 @@ import structlog
 from aiokafka import TopicPartition as ClientTopicPartition
 
 from kb_shared.kafka.client_errors import answer_in_time
+from kb_shared.kafka.offsets import OffsetTracker
 from kb_shared.kafka.partition_assignment import PartitionAssignment
 from kb_shared.kafka.positions import Positions
 from kb_shared.kafka.record import TopicPartition
@@ -25,6 +26,8 @@ class PositionMonitor:
         self._positions = positions
         self._group_id = group_id
         self._beyond: dict[TopicPartition, int] = {}
+        self._awaited: dict[TopicPartition, tuple[int, float]] = {}
+        """Offsets that exist and were not fetched yet, each with the monotonic time of the check that found it."""
         self._limit = LogLimit()
         self.lag: dict[TopicPartition, int] = {}
 
@@ -44,9 +47,11 @@ class PositionMonitor:
         """Remove the lag and the metrics of partitions that another member may own now."""
         for partition in self.lag:
             metrics.CONSUMER_LAG_RECORDS.remove_by_labels(self._labels(partition))
+            metrics.CONSUMER_LAG_SECONDS.remove_by_labels(self._labels(partition))
         for topic in {partition.topic for partition in assignment.lanes}:
             metrics.CONSUMER_STUCK_SECONDS.remove_by_labels({"topic": topic, "group": self._group_id})
         self.lag = {}
+        self._awaited = {}
         self._beyond = {}
 
     async def _compare(self, assignment: PartitionAssignment) -> None:
@@ -78,8 +83,8 @@ class PositionMonitor:
     def _measure_age(self, assignment: PartitionAssignment) -> None:
         oldest: dict[str, float] = dict.fromkeys((partition.topic for partition in assignment.lanes), 0.0)
         now = time.monotonic()
-        for partition, at in assignment.ledger.oldest_unfinished_at().items():
-            oldest[partition.topic] = max(oldest[partition.topic], now - at)
+        for partition, first in assignment.ledger.first_unfinished().items():
+            oldest[partition.topic] = max(oldest[partition.topic], now - first.at)
         for topic, age_s in oldest.items():
             metrics.CONSUMER_STUCK_SECONDS.labels(topic=topic, group=self._group_id).set(age_s)
 
@@ -107,10 +112,31 @@ class PositionMonitor:
         *,
         ends: Mapping[TopicPartition, int],
     ) -> None:
+        trackers = assignment.ledger.trackers()
         for partition, position in positions.items():
             committed = assignment.ledger.committed(partition)
             self.lag[partition] = max(0, ends[partition] - (position if committed is None else committed))
             metrics.CONSUMER_LAG_RECORDS.labels(**self._labels(partition)).set(self.lag[partition])
+            age_s = self._measure_age_of_next(partition, trackers[partition], end=ends[partition])
+            metrics.CONSUMER_LAG_SECONDS.labels(**self._labels(partition)).set(age_s)
+
+    def _measure_age_of_next(self, partition: TopicPartition, tracker: OffsetTracker, *, end: int) -> float:
+        """Return the age of the first record that is not handled, in seconds; 0 if all before `end` are.
+
+        Not the time since the last record that was handled: after a quiet hour, the next one is not an hour late.
+        """
+        first = tracker.first_unfinished
+        if first is not None or tracker.safe >= end:
+            self._awaited.pop(partition, None)
+            # The clock of the producer may be ahead of ours.
+            return 0.0 if first is None else max(0.0, time.time() - first.written_at)
+        # Its time is known only when it comes. Until then it is at least as old as the check that found it.
+        now = time.monotonic()
+        offset, since = self._awaited.get(partition, (tracker.safe, now))
+        if offset != tracker.safe:
+            since = now
+        self._awaited[partition] = tracker.safe, since
+        return now - since
 
     def _beyond_the_end(
         self, positions: Mapping[TopicPartition, int], high_waters: Mapping[TopicPartition, int | None]

@@ -73,6 +73,13 @@ CHAT_TOKENS = Counter(
     "Tokens of prompts and of completions, as reported by the providers; estimated if they report none.",
     ["model", "kind"],
 )
+RETRIES = Counter(
+    "kb_retries_total",
+    "Repeated calls of embedding and chat models by the status class of the call before: 429, 5xx (also no answer),"
+    " timeout, bad_answer, late_model or other. Rising: see the same class in kb_provider_responses_total and"
+    " kb_chat_calls_total.",
+    ["model", "reason"],
+)
 RATE_LIMIT_WAIT_SECONDS = Histogram(
     "kb_ratelimit_wait_seconds",
     "Seconds that calls waited for the limit of requests or tokens per minute of a KB or a model. High: raise its"
@@ -123,6 +130,13 @@ HTTP_QUEUE_SECONDS = Histogram(
     "kb_http_queue_seconds",
     "Seconds that requests waited in the fair queue for other requests of their organization; only requests that"
     " waited. High: one organization sends more than its share, or the service needs more replicas.",
+)
+OLDEST_UNINDEXED_AGE_SECONDS = Gauge(
+    "kb_oldest_unindexed_age_seconds",
+    "Seconds since the event of the oldest open job by path, 0 without any; counted by the reconciler (each replica"
+    " exports the total: use max, not sum). Jobs that wait for a text, a person, a budget or a key of an organization"
+    " do not count. Minutes for ocr or tag: see kb_indexing_queue_depth and the errors of the pending documents.",
+    ["path"],
 )
 INDEXING_QUEUE_DEPTH = MeasuredGauge(
     "kb_indexing_queue_depth",
@@ -190,10 +204,23 @@ CONSUMER_LAG_RECORDS = Gauge(
     " consumer.",
     ["topic", "partition", "group"],
 )
+CONSUMER_LAG_SECONDS = Gauge(
+    "kb_consumer_lag_seconds",
+    "Kafka lag in seconds: age of the oldest record of a partition that is not handled; 0 if all are. Minutes: see"
+    " kb_consumer_stuck_seconds; if that is low, add indexers.",
+    ["topic", "partition", "group"],
+)
+CONSUMER_LAST_POLL_AGE_SECONDS = Gauge(
+    "kb_consumer_last_poll_age_seconds",
+    "Seconds since this replica last asked for records as a member of its group, or since its start if it never did;"
+    " computed at each scrape. A minute: it lost its group or can't reach the brokers; see consumer.session_failed in"
+    " the logs.",
+    ["group"],
+)
 CONSUMER_SURVEY_FAILURES = Counter(
     "kb_consumer_survey_failures_total",
-    "Failed measurements of the Kafka lag; kb_consumer_lag_records is old until the next one. Steady: the broker does "
-    "not answer.",
+    "Failed measurements of the Kafka lag; kb_consumer_lag_records and kb_consumer_lag_seconds are old until the next"
+    " one. Steady: the broker does not answer.",
     ["group"],
 )
 CONSUMER_STUCK_SECONDS = Gauge(
@@ -242,6 +269,11 @@ PRODUCER_REPLACEMENTS = Counter(
 )
 OUTBOX_PENDING = MeasuredGauge(
     "kb_outbox_pending", "Messages in the outbox that are not sent yet (use max, not sum). Growing: the broker is away."
+)
+OUTBOX_OLDEST_AGE_SECONDS = MeasuredGauge(
+    "kb_outbox_oldest_age_seconds",
+    "Seconds since the oldest of the messages in kb_outbox_pending was written; 0 without any (use max, not sum)."
+    " Minutes: see outbox.send_failed in the logs.",
 )
 OUTBOX_SET_ASIDE = MeasuredGauge(
     "kb_outbox_set_aside",
@@ -292,6 +324,12 @@ RUN_SECONDS = Histogram(
     "kb_run_seconds",
     "Seconds of a whole run. High: look at the durations of its tool calls, and at kb_chat_request_seconds.",
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+)
+RUN_ITERATIONS = Histogram(
+    "kb_run_iterations",
+    "Answers of the model in one run, with those that only call tools. Often near the limit of the run: look at its"
+    " tools and prompts.",
+    buckets=(0, 1, 2, 3, 4, 6, 8, 10, 12),
 )
 SEARCH_REQUESTS = Counter(
     "kb_search_requests_total",

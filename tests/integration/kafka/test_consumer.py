@@ -1,16 +1,19 @@
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from kb_contracts.errors import Rejected
 from kb_local.broker import Broker
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
 from kb_shared.kafka import partition_assignment, retries
-from kb_shared.kafka.session import POLL_MAX_RECORDS
-from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
+from kb_shared.kafka.session import POLL_MAX_RECORDS, ConsumerSession
+from tests.integration.kafka.support import BRIEF_SESSION, EVENTS, Letters, Recorder, Stream, running
 from tests.waiting import until
 
 HIGH_MARK = 16
@@ -133,6 +136,46 @@ async def test_a_consumer_that_can_not_keep_up_takes_in_no_more_than_it_can_hold
         await until(lambda: len(handler.handled) == 300)
         await until(lambda: sum(consumer.lag().values()) == 0)
     assert len(handler.tried) == 300
+
+
+async def test_the_age_of_the_lag_and_of_the_last_poll_grow_until_records_are_handled_and_polled(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls = asyncio.Event()
+    polls.set()
+    poll = ConsumerSession._poll
+
+    async def poll_if_it_may(session: ConsumerSession) -> Mapping[Any, Any]:
+        await polls.wait()
+        return await poll(session)
+
+    def lag_s() -> list[float]:
+        samples = [sample for family in REGISTRY.collect() for sample in family.samples]
+        return sorted(
+            each.value
+            for each in samples
+            if each.name == "kb_consumer_lag_seconds" and each.labels["group"] == stream.group
+        )
+
+    def poll_age_s() -> float | None:
+        return REGISTRY.get_sample_value("kb_consumer_last_poll_age_seconds", {"group": stream.group})
+
+    monkeypatch.setattr(ConsumerSession, "_poll", poll_if_it_may)
+    await stream.publish([("a/1", "slow")])
+    handler = GatedRecorder()
+    async with running(stream.consumer(handler, Letters(), position_check_interval_s=0.1, **BRIEF_SESSION)):
+        await until(lambda: handler.tried == ["slow"])
+        await until(lambda: len(lag_s()) == EVENTS.partitions and lag_s()[-1] > 0.2)
+        assert lag_s()[-2] == 0, "the other partitions are empty"
+        handler.gate.set()
+        await until(lambda: lag_s()[-1] == 0)
+        await until(lambda: (poll_age_s() or 9) < 0.3)
+        polls.clear()
+        await until(lambda: (poll_age_s() or 0) > 0.5)
+        polls.set()
+        await until(lambda: (poll_age_s() or 9) < 0.3)
+    assert poll_age_s() is None
+    assert lag_s() == []
 
 
 async def test_records_of_one_organization_that_never_end_keep_no_other_organization_s_records_from_being_read(

@@ -1,11 +1,13 @@
 import asyncio
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from uuid import UUID
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownMemberIdError
 from aiokafka.structs import OffsetAndMetadata
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from kb_shared.kafka import positions as positions_module
@@ -15,12 +17,18 @@ from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import PartitionStart, Positions, accept_loss
 from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.observability.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
+from kb_shared.observability.metrics import (
+    CONSUMER_LAG_SECONDS,
+    CONSUMER_SKIPPED_RECORDS,
+    CONSUMER_STUCK_SECONDS,
+    CONSUMER_SURVEY_FAILURES,
+)
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 
 ZERO = TopicPartition(TOPIC, 0)
 GROUP = "group-of-positions"
+LABELS = {"topic": TOPIC, "partition": "0", "group": GROUP}
 OLD, NEW = UUID(int=1), UUID(int=2)
 
 
@@ -268,3 +276,71 @@ async def test_the_age_of_the_oldest_unfinished_record_is_exported_until_it_is_f
     await monitor.check(assignment)
     assert stuck_s.get() == 0
     await assignment.close(drain_s=0)
+
+
+def lag_s() -> float:
+    value: float = CONSUMER_LAG_SECONDS.labels(**LABELS)._value.get()
+    return value
+
+
+def written(seconds_ago: float, offset: int) -> Record:
+    return replace(record(offset), timestamp_ms=int((time.time() - seconds_ago) * 1000))
+
+
+async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_handled(client: FakeClient) -> None:
+    go_on = [asyncio.Event(), asyncio.Event(), asyncio.Event()]
+
+    async def wait(each: Record) -> None:
+        await go_on[each.offset].wait()
+
+    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    assignment = an_assignment(FakeHandler(wait))
+    assignment.ledger.start(ZERO, 0, committed=0)
+    client.at = client.end = 3
+    assignment.admit([written(7_200, 0), written(3_600, 1), written(-3_600, 2)])
+    await monitor.check(assignment)
+    assert lag_s() == pytest.approx(7_200, abs=600)
+    go_on[0].set()
+    await until(lambda: assignment.ledger.committable() == {ZERO: 1})
+    await monitor.check(assignment)
+    assert lag_s() == pytest.approx(3_600, abs=600)
+    go_on[1].set()
+    await until(lambda: assignment.ledger.committable() == {ZERO: 2})
+    await monitor.check(assignment)
+    assert lag_s() == 0, "the clock of its producer is ahead"
+    go_on[2].set()
+    await until(lambda: assignment.ledger.committable() == {ZERO: 3})
+    await monitor.check(assignment)
+    assert lag_s() == 0
+    await assignment.close(drain_s=0)
+    monitor.forget(assignment)
+    assert REGISTRY.get_sample_value("kb_consumer_lag_seconds", LABELS) is None, "another member may own it now"
+
+
+async def test_a_record_that_is_not_fetched_is_as_old_as_the_check_that_found_it_and_not_as_the_one_before(
+    client: FakeClient,
+) -> None:
+    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    assignment = an_assignment()
+    assignment.ledger.start(ZERO, 0, committed=0)
+    assignment.admit([written(3_600, 0)])
+    await until(lambda: assignment.ledger.committable() == {ZERO: 1})
+    client.at, client.end = 1, 2
+    await monitor.check(assignment)
+    assert lag_s() < 600
+    await until_later()
+    await monitor.check(assignment)
+    first = lag_s()
+    assert 0 < first < 600
+    assignment.admit([written(0, 1)])
+    await until(lambda: assignment.ledger.committable() == {ZERO: 2})
+    client.at, client.end = 2, 3
+    await monitor.check(assignment)
+    assert lag_s() == 0, "another record is awaited now"
+    await assignment.close(drain_s=0)
+
+
+async def until_later() -> None:
+    """Wait until the clock shows another time."""
+    now = time.monotonic()
+    await until(lambda: time.monotonic() > now)
