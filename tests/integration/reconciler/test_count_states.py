@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -13,7 +14,7 @@ from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import circuits, dead_letters, index_jobs, kb_slots
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from kb_shared.mongo.dead_letters import DeadLetter
 from kb_shared.mongo.index_jobs import IndexJobState, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
@@ -89,6 +90,10 @@ async def test_counting_states_does_not_scan_all_jobs_and_closed_circuits(databa
     await indexed(database, "acme", 1)
     many = range(3_000)
     await database[index_jobs.NAME].insert_many([{"_id": str(n), "state": IndexJobState.FAILED} for n in many])
+    # A scan of the open jobs would be noticed, too.
+    await database[index_jobs.NAME].insert_many(
+        [open_job(f"open {n}", reason=reason, occurred_at=NOW) for n, reason in enumerate([*Reason] * 400)]
+    )
     await database[circuits.NAME].insert_many([{"_id": str(n), "cause": None, "at": NOW} for n in many])
     # Only of this database: the search node reads the oplog meanwhile, which the counters of the server include.
     await database.command("profile", 2)
@@ -98,6 +103,51 @@ async def test_counting_states_does_not_scan_all_jobs_and_closed_circuits(databa
     profiled = await database["system.profile"].find({"docsExamined": {"$exists": True}}).to_list()
     assert {row["ns"].partition(".")[2] for row in profiled} >= {index_jobs.NAME, circuits.NAME}
     assert sum(row["docsExamined"] for row in profiled) < len(many) // 2
+    [oldest] = [row for row in profiled if "$unionWith" in str(row["command"])]
+    assert (oldest["docsExamined"], oldest["keysExamined"] < 50) == (0, True)
+
+
+def open_job(row_id: str, **fields: Any) -> Row:
+    return {"_id": row_id, "state": IndexJobState.PENDING, "error_type": None, **fields}
+
+
+async def test_the_oldest_job_that_no_person_holds_up_has_its_age_exported_by_path(database: Database) -> None:
+    await create_all_indexes(database)
+    hours_ago = [NOW - timedelta(hours=hours) for hours in range(24)]
+    rows = [
+        open_job("newest", reason=Reason.OCR, occurred_at=hours_ago[1]),
+        open_job("oldest", reason=Reason.OCR, occurred_at=hours_ago[3]),
+        open_job("running", reason=Reason.TAG, occurred_at=hours_ago[2], state=IndexJobState.RUNNING),
+        open_job("retried", reason=Reason.DELETED, occurred_at=hours_ago[4], error_type="provider_5xx"),
+        open_job("limited", reason=Reason.BACKFILL, occurred_at=hours_ago[5], error_type="rate_limited"),
+        open_job("of a producer ahead", reason=Reason.RECONCILE, occurred_at=LATER),
+        *(
+            open_job(f"held up {n}", reason=Reason.OCR, occurred_at=hours_ago[20], error_type=error_type)
+            for n, error_type in enumerate(
+                ["budget_exhausted", "unknown_price", "provider_key_missing", "provider_auth", "provider_quota"]
+            )
+        ),
+        *(
+            open_job(f"closed {n}", reason=Reason.OCR, occurred_at=hours_ago[20], state=state)
+            for n, state in enumerate([IndexJobState.FAILED, IndexJobState.PAUSED, IndexJobState.WAITING_FOR_TEXT])
+        ),
+    ]
+    await database[index_jobs.NAME].insert_many(rows)
+    await count_states(database)
+    ages = {path: gauge("kb_oldest_unindexed_age_seconds", path=path) for path in Reason}
+    in_hours = {path: None if age is None else round(age / 3600, 1) for path, age in ages.items()}
+    assert in_hours == {
+        "ocr": 3,
+        "tag": 2,
+        "deleted": 4,
+        "backfill": 5,
+        "reconcile": 0,
+        "metadata": 0,
+        "retry": 0,
+    }
+    await database[index_jobs.NAME].delete_many({})
+    await count_states(database)
+    assert gauge("kb_oldest_unindexed_age_seconds", path=Reason.OCR) == 0, "all are indexed"
 
 
 async def put(database: Database, organization_id: str, circuit: Circuit) -> None:

@@ -17,7 +17,7 @@ INDEXES = [
     IndexModel([("kb_id", ASCENDING), ("state", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("next_attempt_at", ASCENDING)], partialFilterExpression={"state": {"$in": ["pending", "running"]}}),
-    IndexModel([("state", ASCENDING)]),
+    IndexModel([("state", ASCENDING), ("reason", ASCENDING), ("occurred_at", ASCENDING), ("error_type", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)], partialFilterExpression={"in_lane": True}),
     IndexModel(
         [("queued", ASCENDING), ("organization_id", ASCENDING), ("kb_id", ASCENDING), ("requested_at", ASCENDING)],

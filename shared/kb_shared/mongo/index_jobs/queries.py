@@ -6,6 +6,7 @@ from typing import Final
 
 from pymongo import ASCENDING
 
+from kb_contracts.commands import Reason
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.index_jobs.job import NAME, ROWS, UNDONE, IndexJob, IndexJobState, row_id
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
@@ -13,6 +14,15 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 BACKLOG_LIMIT: Final = 200
 """Number of open jobs of a KB. Backfills and the reconciler request no more; commands of events beyond it take the bulk
 lane."""
+
+_WAITS_FOR_SOMEONE: Final = (
+    "budget_exhausted",
+    "unknown_price",
+    "provider_key_missing",
+    "provider_auth",
+    "provider_quota",
+)
+"""Error types of jobs that wait until their organization changes a budget or a key."""
 
 
 async def find(database: Database, key: MembershipKey) -> IndexJob | None:
@@ -85,6 +95,33 @@ async def count_by_state(database: Database) -> dict[IndexJobState, int]:
     """Count the jobs of all organizations in each state."""
     # Each count reads keys of an index only; a group would read all rows.
     return {state: await database[NAME].count_documents({"state": state}) for state in IndexJobState}
+
+
+async def find_oldest_events(database: Database) -> dict[Reason, datetime]:
+    """Return the time of the event of the oldest open job by reason; a reason without open jobs is absent.
+
+    Jobs that wait for someone to raise a budget or to replace a key don't count.
+    """
+    first, *others = [_oldest_of(reason) for reason in Reason]
+    united: list[Row] = [{"$unionWith": {"coll": NAME, "pipeline": stages}} for stages in others]
+    rows = await database[NAME].aggregate([*first, *united])
+    return {Reason(row["reason"]): row["occurred_at"] async for row in rows}
+
+
+def _oldest_of(reason: Reason) -> list[Row]:
+    # All of it is in one index, in this order: only keys are read, and only those before the first that counts.
+    return [
+        {
+            "$match": {
+                "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
+                "reason": reason,
+                "error_type": {"$nin": list(_WAITS_FOR_SOMEONE)},
+            }
+        },
+        {"$sort": {"occurred_at": ASCENDING}},
+        {"$limit": 1},
+        {"$project": {"_id": 0, "reason": 1, "occurred_at": 1}},
+    ]
 
 
 async def find_in_states(
