@@ -21,9 +21,10 @@ from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.stored_time import age_s
 from kb_shared.observability import tracing
 from kb_shared.observability.log_limit import LogLimit
-from kb_shared.observability.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
+from kb_shared.observability.metrics import OUTBOX_OLDEST_AGE_SECONDS, OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.service import process
 
 _LEASE = timedelta(seconds=15)
@@ -171,6 +172,8 @@ class OutboxRelay:
         while True:
             try:
                 OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                oldest = await outbox.find_oldest_unsent(self._database)
+                OUTBOX_OLDEST_AGE_SECONDS.set(0 if oldest is None else age_s(oldest))
                 OUTBOX_SET_ASIDE.set(await outbox.count_unsendable(self._database))
             except PyMongoError as error:
                 if (left_out := self._limit.admit("count")) is not None:

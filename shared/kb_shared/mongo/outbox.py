@@ -45,6 +45,8 @@ INDEXES = [
     ),
 ]
 
+_FIRST: Final = 100
+
 Visible = Collection[str | None]
 """Organizations whose messages may be seen; None stands for messages of unknown organization."""
 
@@ -212,6 +214,18 @@ def build_lease_name(bucket: int) -> str:
 
 async def count_unsent(database: Database) -> int:
     return await database[NAME].count_documents({"sent_at": None})
+
+
+async def find_oldest_unsent(database: Database) -> datetime | None:
+    """Return when the oldest unsent message was written; None if there is none.
+
+    Exact for up to 100 unsent messages. The index keeps messages that are equal in it in the order in which they were
+    stored, so with more of them, or after a restore, the time is that of one of the first.
+    """
+    first = (
+        database[NAME].find({"sent_at": None}, {"created_at": 1, "_id": 0}).hint([("sent_at", ASCENDING)]).limit(_FIRST)
+    )
+    return min([row["created_at"] async for row in first], default=None)
 
 
 async def mark_unsendable(

@@ -2,9 +2,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, ExecutionTimeout
 
@@ -81,7 +82,8 @@ async def test_only_what_a_majority_has_is_sent(mongod: RunningMongo | Mongod, d
         await add(watched, "d", 1)
         async with running(OutboxRelay(watched, RecordingProducer(), topic_prefix="")):
             await until_all_sent(watched)
-    looks = [command for command in commands.commands if command.get("find") == outbox.NAME]
+    finds = [command for command in commands.commands if command.get("find") == outbox.NAME]
+    looks = [command for command in finds if "bucket" in command["filter"]]
     assert looks
     assert {command["readConcern"].get("level") for command in looks} == {"majority"}
 
@@ -101,6 +103,43 @@ async def test_a_backlog_that_takes_too_long_to_count_is_sent(
             return list_announcements(producer.sent) == [("d", 1)]
 
         await until(sent)
+
+
+async def test_the_age_of_the_oldest_message_grows_while_messages_can_not_be_sent_and_is_0_without_any(
+    database: Database,
+) -> None:
+    class AwayProducer(RecordingProducer):
+        away = True
+
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
+            return [TransientError("away")] * len(messages) if self.away else await super().send_each(messages)
+
+    def age_s() -> float:
+        return REGISTRY.get_sample_value("kb_outbox_oldest_age_seconds") or 0
+
+    producer = AwayProducer()
+    for n in range(3):
+        await add(database, f"d{n}", 1)
+    hours = [timedelta(hours=hours) for hours in (1, 3, 2)]
+    for n, age in enumerate(hours):
+        of_document = {"ordering": f"{KB}/d{n}"}
+        await database[outbox.NAME].update_one(of_document, {"$set": {"created_at": datetime.now(UTC) - age}})
+    async with running(OutboxRelay(database, producer, topic_prefix="")):
+        await until(lambda: age_s() == pytest.approx(3 * 3600, abs=600))
+        producer.away = False
+        await until(lambda: age_s() == 0)
+    assert len(producer.sent) == 3
+
+
+async def test_the_oldest_message_of_many_is_found_without_reading_all_of_them(database: Database) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    rows = [{"sent_at": None, "ordering": str(n), "created_at": now + timedelta(seconds=n)} for n in range(1_000)]
+    await database[outbox.NAME].insert_many(rows)
+    await database.command("profile", 2)
+    assert await outbox.find_oldest_unsent(database) == now
+    await database.command("profile", 0)
+    [profiled] = await database["system.profile"].find({"command.find": outbox.NAME}).to_list()
+    assert (profiled["docsExamined"], profiled["keysExamined"]) == (100, 100)
 
 
 async def test_a_relay_whose_leases_end_by_a_bug_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
