@@ -96,6 +96,7 @@ class Chat:
         heard = _HeardText(on_text)
         return await self._guard.retry(
             lambda: self._ask_once(organization_id, request, model=model, heard=heard),
+            model=model.label,
             may_repeat=lambda _: not heard.has_text,
         )
 

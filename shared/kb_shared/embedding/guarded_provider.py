@@ -40,7 +40,9 @@ class GuardedProvider:
             # Too many texts for one request: their callers come back, and the next batches are smaller.
             return not (_timed_out(error) and len(texts) > 1)
 
-        return await self._guard.retry(lambda: self._embed_once(texts, model, key), may_repeat=may_repeat)
+        return await self._guard.retry(
+            lambda: self._embed_once(texts, model, key), model=model.label, may_repeat=may_repeat
+        )
 
     async def reserve(self, bucket: Bucket, *, requests: int, tokens: int) -> None:
         """Wait until the limits of a KB allow this. Raises Parked if that takes too long."""

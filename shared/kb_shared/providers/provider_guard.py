@@ -18,10 +18,11 @@ import stamina
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.observability.metrics import RETRIES
 from kb_shared.providers.access import Access
 from kb_shared.providers.circuit_breaker import CircuitBreaker
 from kb_shared.providers.rate_limiter import RateLimiter
-from kb_shared.providers.retry_policy import RetryPolicy
+from kb_shared.providers.retry_policy import RetryPolicy, retry_reason
 
 T = TypeVar("T")
 
@@ -75,11 +76,14 @@ class ProviderGuard:
         self._limiter = limiter
         self._patience_s = patience_s
 
-    async def retry(self, call: Callable[[], Awaitable[T]], *, may_repeat: Callable[[Exception], bool]) -> T:
+    async def retry(
+        self, call: Callable[[], Awaitable[T]], *, model: str, may_repeat: Callable[[Exception], bool]
+    ) -> T:
         """Make a call, and repeat it while the provider is unavailable, for `patience_s` in all.
 
         Args:
             call: one attempt; it enters `admit`.
+            model: label of the model, for metrics.
             may_repeat: False for an error after which a repetition would do harm: a part of the answer was passed on.
 
         Raises:
@@ -87,13 +91,19 @@ class ProviderGuard:
             Exception: whatever else `call` raises, at once.
         """
         retry_policy = RetryPolicy(self._patience_s)
+        failure: Exception | None = None
 
         def decide(error: Exception) -> bool | float:
+            nonlocal failure
+            failure = error
             return may_repeat(error) and retry_policy.decide(error)
 
         async for attempt in stamina.retry_context(
             on=decide, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
         ):
+            if isinstance(failure, ProviderUnavailable):
+                # Not when it is decided: the time may be over before the repetition begins.
+                RETRIES.labels(model, retry_reason(failure)).inc()
             with attempt:
                 return await call()
         raise AssertionError("the last attempt returns or raises")

@@ -1,8 +1,24 @@
 """Decides how long a call is repeated in place before its work is queued again."""
 
 import time
+from collections.abc import Mapping
+from typing import Final
 
 from kb_shared.errors import ProviderUnavailable
+
+_REASONS: Final[Mapping[str, str]] = {
+    "provider_429": "429",
+    "provider_5xx": "5xx",
+    "provider_timeout": "timeout",
+    "bad_answer": "bad_answer",
+    "late_model_failed": "late_model",
+}
+"""Reasons of retries by error type. The first four are the status classes that the responses are counted by."""
+
+
+def retry_reason(error: ProviderUnavailable) -> str:
+    """Return why a call is repeated, one of a closed set for the metric; `other` for a type that is not known."""
+    return _REASONS.get(error.error_type, "other")
 
 
 class RetryPolicy:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Completion, CompletionRequest
@@ -151,7 +152,10 @@ async def test_an_answer_may_be_limited_and_says_when_it_was_cut(chat: Chat, scr
 async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:
     await scripted.says({"status": 503}, {"text": "back"})
     chat._guard._patience_s = 30.0
+    labels = {"model": (await chat.model(ORGANIZATION, scripted.name)).label, "reason": "5xx"}
+    before = REGISTRY.get_sample_value("kb_retries_total", labels) or 0
     assert (await ask(chat, scripted)).text == "back"
+    assert REGISTRY.get_sample_value("kb_retries_total", labels) == before + 1
 
 
 async def test_a_call_waits_for_the_limits_of_its_model_no_longer_than_a_call_is_repeated(

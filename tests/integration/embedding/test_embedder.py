@@ -269,29 +269,45 @@ async def test_a_shuffled_answer_is_put_in_order(
     assert np.array_equal(embedded.vectors, [vector_of(text, dimensions=16) for text in "abc"])
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"), [({"status": 503}, "5xx"), ({"status": 408}, "timeout"), ({"kind": "short"}, "bad_answer")]
+)
+async def test_a_call_that_is_repeated_is_counted_by_the_reason(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, fault: dict[str, Any], reason: str
+) -> None:
+    await provider.program_faults({**fault, "times": 1})
+    before = counted("kb_retries_total", model="hash", reason=reason)
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+    assert counted("kb_retries_total", model="hash", reason=reason) == before + 1
+
+
 async def test_the_time_a_limiting_provider_asks_for_is_waited(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
     await provider.program_faults({"status": 429, "retry_after_s": 0.7, "times": 1})
     clock = asyncio.get_running_loop().time
     began = clock()
+    before = counted("kb_retries_total", model="hash", reason="429")
 
     await embedder.embed(["a"], **MODEL, purpose=indexing)
 
     assert clock() - began >= 0.7
     assert await provider.calls() == 2
+    assert counted("kb_retries_total", model="hash", reason="429") == before + 1
 
 
 async def test_a_long_wait_is_left_to_the_caller(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
     await provider.program_faults({"status": 429, "retry_after_s": 60})
+    before = counted("kb_retries_total", model="hash", reason="429")
 
     with pytest.raises(ProviderUnavailable) as limited:
         await embedder.embed(["a"], **MODEL, purpose=indexing)
 
     assert (limited.value.error_type, limited.value.retry_after_s) == ("provider_429", 60)
     assert await provider.calls() == 1
+    assert counted("kb_retries_total", model="hash", reason="429") == before, "it was not asked again"
 
 
 async def test_a_provider_that_does_not_answer_is_given_up(

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from kb_search.retrieval.hit_finder import HitFinder
@@ -15,6 +16,7 @@ from kb_search.store.runs import RunStatus
 from kb_shared.errors import TransientError
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
+from kb_shared.observability.metrics import RUN_ITERATIONS
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
@@ -172,12 +174,20 @@ async def test_a_bad_call_is_reported_to_the_model_and_harms_nothing(
 
 
 async def test_a_model_that_never_stops_calling_is_asked_without_tools_and_then_refused(asked: Asked) -> None:
+    before = iterations()
     problem = (await asked.refused({"tool_calls": [search()]}, max_iterations=2)).json()
     assert problem["type"] == "invalid-answer"
     requests = await asked.scripted.requests()
     assert ["tools" in each for each in requests] == [True, True, False, False]
     run = (await asked.author.ask("GET", f"/runs/{problem['run_id']}")).json()
     assert (run["status"], run["iterations"], run["spus"]) == ("failed", 4, 1)
+    assert np.subtract(iterations(), before).tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1], "one run of four answers"
+
+
+def iterations() -> list[float]:
+    """The buckets of the histogram."""
+    samples = [sample for family in RUN_ITERATIONS.collect() for sample in family.samples]
+    return [sample.value for sample in samples if sample.name == "kb_run_iterations_bucket"]
 
 
 async def test_an_answer_against_the_schema_is_fixed_once_or_refused_with_what_is_wrong(asked: Asked) -> None:

@@ -9,7 +9,7 @@ from kb_search.store import runs
 from kb_search.store.runs import Run
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo.database import Database
-from kb_shared.observability.metrics import RUN_SECONDS, RUNS
+from kb_shared.observability.metrics import RUN_ITERATIONS, RUN_SECONDS, RUNS
 
 log = structlog.get_logger()
 
@@ -38,6 +38,7 @@ class RunRecorder:
 
     async def _store(self, run: Run) -> None:
         RUNS.labels(run.status).inc()
+        RUN_ITERATIONS.observe(run.iterations)
         if run.finished_at is not None:
             RUN_SECONDS.observe((run.finished_at - run.started_at).total_seconds())
         log.info(
