@@ -45,6 +45,7 @@ from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo.database import Database, transaction_lifetime_s
+from kb_shared.observability.metrics import limit_knowledge_bases
 from kb_shared.service import process
 from kb_shared.service.connections import Connections, connect
 
@@ -161,6 +162,7 @@ def _wire(
 ) -> Indexer:
     shared = _create_shared(settings, connections, lifetime_s=lifetime_s, first=first)
     database, requests = shared.database, shared.requests
+    limit_knowledge_bases(settings.metrics_max_kb)
     deletions = KnowledgeBaseDeletionWatch(shared.state_reader, embedder)
     sync = SyncDocumentHandler(
         database,
@@ -184,7 +186,7 @@ def _wire(
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
         dispatcher=QueueDispatcher(database, requests),
         backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
-        series=MetricSeriesCleaner(database),
+        series=MetricSeriesCleaner(database, interval_s=settings.metrics_clean_interval_s),
         deletions=deletions,
     )
 

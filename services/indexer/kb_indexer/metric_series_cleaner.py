@@ -1,7 +1,6 @@
 """Drops the metric series of deleted KBs: a replica without work for a KB does not notice its deletion otherwise."""
 
 import asyncio
-from typing import Final
 
 import structlog
 from pymongo.errors import PyMongoError
@@ -10,21 +9,20 @@ from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import forget_knowledge_base, knowledge_bases_with_series
 
-_EVERY_S: Final = 60.0
-
 log = structlog.get_logger()
 
 
 class MetricSeriesCleaner:
     """Drops the metric series of KBs that no longer exist, in this process."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, interval_s: float) -> None:
         self._database = database
+        self._interval_s = interval_s
 
     async def run(self) -> None:
-        """Drop series of deleted KBs every minute, until cancelled."""
+        """Drop series of deleted KBs regularly, until cancelled."""
         while True:
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(self._interval_s)
             try:
                 await self.drop()
             except PyMongoError as error:

@@ -1,5 +1,6 @@
 from pydantic import Field
 
+from kb_shared.observability.knowledge_base_series import DEFAULT_LIMIT
 from kb_shared.settings import EmbeddingSettings
 
 
@@ -12,3 +13,6 @@ class IndexerSettings(EmbeddingSettings):
     max_documents_of_knowledge_base: int = Field(default=1_000_000, ge=0)
     """Greatest number of documents of a KB. 0, here and below, means no limit."""
     max_chunks_of_knowledge_base: int = Field(default=5_000_000, ge=0)
+    metrics_max_kb: int = Field(default=DEFAULT_LIMIT, ge=0)
+    """Number of KBs with metrics of their own; those of further ones have `kb_id="_other"`."""
+    metrics_clean_interval_s: float = Field(default=60.0, gt=0)

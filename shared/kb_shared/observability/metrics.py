@@ -1,14 +1,20 @@
 """Defines every metric of the system. Help texts say the unit, and what to do when the figure is high.
 
-Labels are closed sets, except `kb_id`, which is removed with its KB (`forget_knowledge_base`). Never a label:
-document ids, queries, hashes, error texts, model names as a request gave them.
+Labels are closed sets, except `kb_id`, which is limited (`KnowledgeBaseCounter`) and removed with its KB
+(`forget_knowledge_base`). Never a label: document ids, queries, hashes, error texts, model names as a request gave
+them.
 """
 
 from collections.abc import Iterable
 from importlib.metadata import version
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
+
+from kb_shared.observability.knowledge_base_series import SERIES, KnowledgeBaseCounter
+
+# Counters would have twice as many series: the time of its creation for each one.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
 
 
 class MeasuredGauge(Gauge):
@@ -148,10 +154,15 @@ INDEXING_IN_FLIGHT_LIMIT = Gauge(
     " take too long; see load.lowered in the logs, and give MongoDB and the indexers more CPU.",
     ["work"],
 )
-CHUNKS_INDEXED = Counter("kb_chunks_indexed_total", "Chunks written to a KB's collection.", ["kb_id"])
-INDEXING_ERRORS = Counter(
+CHUNKS_INDEXED = KnowledgeBaseCounter(
+    "kb_chunks_indexed_total",
+    "Chunks written to a KB's collection. _other: KBs beyond KB_METRICS_MAX_KB of this replica.",
+    ["kb_id"],
+)
+INDEXING_ERRORS = KnowledgeBaseCounter(
     "kb_indexing_errors_total",
-    "Failed index attempts by error class. See the documents of the KB with status=failed.",
+    "Failed index attempts by error class. See the documents of the KB with status=failed. _other: KBs beyond"
+    " KB_METRICS_MAX_KB of this replica.",
     ["kb_id", "error_type"],
 )
 SWAP_TRANSACTIONS = Counter(
@@ -378,16 +389,17 @@ def export_build_info(service: str) -> None:
     BUILD_INFO.labels(service, version("kb-shared")).set(1)
 
 
+def limit_knowledge_bases(limit: int) -> None:
+    """Let so many KBs have series of their own in this process. The others are counted together, as `_other`."""
+    SERIES.limit = limit
+
+
 def knowledge_bases_with_series() -> set[str]:
-    return {
-        sample.labels["kb_id"]
-        for metric in _BY_KNOWLEDGE_BASE
-        for family in metric.collect()
-        for sample in family.samples
-    }
+    return SERIES.kb_ids()
 
 
 def forget_knowledge_base(kb_id: str) -> None:
     """Remove the series of a deleted KB."""
     for metric in _BY_KNOWLEDGE_BASE:
         metric.remove_by_labels({"kb_id": kb_id})
+    SERIES.forget(kb_id)

@@ -18,7 +18,7 @@ async def test_a_replica_drops_the_series_of_a_deleted_knowledge_base_without_a_
         INDEXING_ERRORS.labels(kb_id, "bad_answer").inc()
     assert series_of(GONE) > 0
 
-    await MetricSeriesCleaner(tenant.database).drop()
+    await MetricSeriesCleaner(tenant.database, interval_s=60).drop()
 
     assert series_of(GONE) == 0
     assert series_of(there.kb_id) > 0
