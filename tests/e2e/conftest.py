@@ -16,7 +16,13 @@ from tests.kafka_access import OPERATOR, kafka_access
 from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
 
-UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15000"}
+UNHURRIED = {
+    **QUICK,
+    "KB_JOB_LEASE_S": "30",
+    "KB_KAFKA_SESSION_TIMEOUT_MS": "15000",
+    "KB_MAX_KNOWLEDGE_BASES": "1000",
+    "KB_METRICS_CLEAN_INTERVAL_S": "0.5",
+}
 """Nothing is killed here: a process that stalls for a moment keeps what it works on."""
 
 

@@ -1,0 +1,116 @@
+"""What Prometheus reads from a whole system."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.workload import paragraph
+from tests.e2e.exported import Exported, scrape
+from tests.e2e.running_system import RunningSystem
+from tests.waiting import until
+
+REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
+DOCUMENTED = re.compile(r"^\| `(?P<name>kb_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|", re.MULTILINE)
+OF_EVENTS = {
+    "kb_authentication_failures_total",
+    "kb_chat_calls_total",
+    "kb_chat_request_seconds",
+    "kb_chat_tokens_total",
+    "kb_circuits_opened_total",
+    "kb_consumer_commit_failures_total",
+    "kb_consumer_rebalance_seconds",
+    "kb_consumer_replaced_logs_total",
+    "kb_consumer_retries_total",
+    "kb_consumer_skipped_records_total",
+    "kb_consumer_survey_failures_total",
+    "kb_dlq_messages_total",
+    "kb_embeddings_lost_total",
+    "kb_indexing_errors_total",
+    "kb_outbox_unsendable_total",
+    "kb_producer_replacements_total",
+    "kb_ratelimit_rejected_total",
+    "kb_ratelimit_wait_seconds",
+    "kb_reconciler_repairs_total",
+    "kb_retries_total",
+    "kb_runs_total",
+    "kb_search_filter_rejected_total",
+}
+"""Metrics with labels that have no series before an event that a healthy system may never see."""
+
+
+@pytest.mark.parametrize("number", [20, pytest.param(200, marks=pytest.mark.long)])
+async def test_knowledge_bases_that_come_and_go_leave_no_series(running: RunningSystem, number: int) -> None:
+    # Whatever happens for the first time has its series afterwards.
+    await come_and_go(running, 2)
+    before = await scrape(running.system.stack)
+
+    kb_ids, meanwhile = await come_and_go(running, number)
+
+    after = await scrape(running.system.stack)
+    of_theirs = meanwhile.of_knowledge_bases(kb_ids)
+    for metric in ("kb_chunks_indexed_total", "kb_indexing_errors_total"):
+        assert sum(each.metric == metric for each in of_theirs) == number
+    assert after.of_knowledge_bases(kb_ids) == set()
+    # The lag of a new consumer is measured late, and a rare outcome may be counted for the first time. What grows with
+    # KBs does so for each of them.
+    grown = {each for each in after.series - before.series if "group" not in each.label_names}
+    assert len(grown) < number / 2, grown
+
+
+async def come_and_go(running: RunningSystem, number: int) -> tuple[list[str], Exported]:
+    """Create KBs, let one document be indexed and one fail in each, and delete them; return also what was exported."""
+    system = running.system
+    (tag,) = await running.create_tags(1)
+    options = {"max_chunks_per_document": 1}
+    kb_ids = [await system.create_knowledge_base(tag, **options) for _ in range(number)]
+    await running.publish(
+        running.upstream.ocr(f"short-{tag}", [paragraph(tag)], tags=[tag]),
+        running.upstream.ocr(f"long-{tag}", [paragraph(f"{tag} {n}") for n in range(3)], tags=[tag]),
+    )
+
+    exported = await scrape(system.stack)
+
+    async def all_are_counted() -> bool:
+        nonlocal exported
+        exported = await scrape(system.stack)
+        return len(exported.of_knowledge_bases(kb_ids)) == 2 * number
+
+    await until(all_are_counted, every_s=0.1, progress=lambda: len(exported.of_knowledge_bases(kb_ids)))
+    for kb_id in kb_ids:
+        (await system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
+
+    left = exported
+
+    async def all_are_forgotten() -> bool:
+        nonlocal left
+        left = await scrape(system.stack)
+        return not left.of_knowledge_bases(kb_ids)
+
+    await until(all_are_forgotten, every_s=0.1, progress=lambda: len(left.of_knowledge_bases(kb_ids)))
+    return kb_ids, exported
+
+
+async def test_every_documented_metric_is_exported_with_its_type_and_labels(running: RunningSystem) -> None:
+    (tag,) = await running.create_tags(1)
+    kb_id = await running.create_knowledge_base(tag)
+    await running.publish(running.upstream.ocr(f"measured-{tag}", [paragraph(tag)], tags=[tag]))
+    await running.system.until_found(kb_id, [f"measured-{tag}"])
+    documented = {
+        row["name"]: (row["type"], frozenset(re.findall(r"`(\w+)`", row["labels"])))
+        for row in DOCUMENTED.finditer(REFERENCE.read_text())
+    }
+    exported = await scrape(running.system.stack)
+
+    def missing() -> frozenset[str]:
+        return frozenset(documented) - OF_EVENTS - {each.metric for each in exported.series}
+
+    async def all_are_measured() -> bool:
+        nonlocal exported
+        exported = await scrape(running.system.stack)
+        return not missing()
+
+    await until(all_are_measured, every_s=0.25, progress=missing)
+    assert exported.types == {name: {kind} for name, (kind, _) in documented.items()}
+    assert not [each for each in exported.series if each.label_names != documented[each.metric][1]]
+    assert documented.keys() >= OF_EVENTS
