@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.workload import paragraph
-from tests.e2e.exported import Exported, scrape
+from tests.e2e.exported import Exported, Series, scrape
 from tests.e2e.running_system import RunningSystem
 from tests.waiting import until
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 DOCUMENTED = re.compile(r"^\| `(?P<name>kb_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|", re.MULTILINE)
+UNFIT = ("error_type", "document_unfit")
 OF_EVENTS = {
     "kb_authentication_failures_total",
     "kb_chat_calls_total",
@@ -48,9 +49,7 @@ async def test_knowledge_bases_that_come_and_go_leave_no_series(running: Running
     kb_ids, meanwhile = await come_and_go(running, number)
 
     after = await scrape(running.system.stack)
-    of_theirs = meanwhile.of_knowledge_bases(kb_ids)
-    for metric in ("kb_chunks_indexed_total", "kb_indexing_errors_total"):
-        assert sum(each.metric == metric for each in of_theirs) == number
+    assert len(meanwhile.of_knowledge_bases(kb_ids)) >= 2 * number
     assert after.of_knowledge_bases(kb_ids) == set()
     # The lag of a new consumer is measured late, and a rare outcome may be counted for the first time. What grows with
     # KBs does so for each of them.
@@ -71,12 +70,16 @@ async def come_and_go(running: RunningSystem, number: int) -> tuple[list[str], E
 
     exported = await scrape(system.stack)
 
+    def counted() -> int:
+        # Not the attempts that a busy MongoDB made fail: they may come on top.
+        return len([each for each in exported.of_knowledge_bases(kb_ids) if is_expected(each)])
+
     async def all_are_counted() -> bool:
         nonlocal exported
         exported = await scrape(system.stack)
-        return len(exported.of_knowledge_bases(kb_ids)) == 2 * number
+        return counted() == 2 * number
 
-    await until(all_are_counted, every_s=0.1, progress=lambda: len(exported.of_knowledge_bases(kb_ids)))
+    await until(all_are_counted, every_s=0.1, progress=counted)
     for kb_id in kb_ids:
         (await system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
 
@@ -89,6 +92,11 @@ async def come_and_go(running: RunningSystem, number: int) -> tuple[list[str], E
 
     await until(all_are_forgotten, every_s=0.1, progress=lambda: len(left.of_knowledge_bases(kb_ids)))
     return kb_ids, exported
+
+
+def is_expected(series: Series) -> bool:
+    """Return whether this counts chunks, or documents that can't be indexed."""
+    return series.metric == "kb_chunks_indexed_total" or UNFIT in series.labels
 
 
 async def test_every_documented_metric_is_exported_with_its_type_and_labels(running: RunningSystem) -> None:

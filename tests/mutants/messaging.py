@@ -116,7 +116,7 @@ MUTANTS: Final = (
     Mutant(
         "commit-passes-unfinished-records",
         _OFFSETS,
-        old="return self.next_offset if first is None else first[0]",
+        old="return self.next_offset if first is None else first.offset",
         new="return self.next_offset",
         caught_by=in_file(
             f"{_UNIT}/test_offsets.py",
