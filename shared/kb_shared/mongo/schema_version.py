@@ -13,7 +13,7 @@ from kb_shared.mongo.rows import RowMapper
 NAME: Final = "deployment"
 ID: Final = "schema"
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Version of the data that this code writes, and the newest that it knows."""
 OLDEST_READER: Final = 1
 """Lowest `SCHEMA_VERSION` of code that may work with what this code writes."""

@@ -19,14 +19,17 @@ from kb_shared.mongo.schema_version import StoredSchema
 from tests.conftest import RunningMongo
 from tests.waiting import until
 
+CURRENT: Final = schema_version.SCHEMA_VERSION
+NEXT: Final = CURRENT + 1
 SENTENCE: Final = (
-    "the database '{database}' needs a version of the services with schema version 3 or later, and this one has schema "
-    "version 2: start a later version, or restore a backup from before the update (docs/how-to/update.md)"
+    f"the database '{{database}}' needs a version of the services with schema version {NEXT} or later, and this one "
+    f"has schema version {CURRENT}: start a later version, or restore a backup from before the update "
+    "(docs/how-to/update.md)"
 )
 
 
-async def need_version_3(database: AsyncDatabase[dict[str, object]]) -> None:
-    row = {"_id": schema_version.ID, "schema_version": 3, "oldest_reader": 3}
+async def need_next_version(database: AsyncDatabase[dict[str, object]]) -> None:
+    row = {"_id": schema_version.ID, "schema_version": NEXT, "oldest_reader": NEXT}
     await database[schema_version.NAME].insert_one(row)
 
 
@@ -68,7 +71,7 @@ async def test_data_that_another_process_has_just_written_does_not_make_a_new_da
 
 
 async def test_code_older_than_the_oldest_reader_refuses_the_data_with_what_to_do(database: Database) -> None:
-    await need_version_3(database)
+    await need_next_version(database)
     with pytest.raises(VersionTooOld) as refusal:
         await schema_version.check(database)
     assert str(refusal.value) == SENTENCE.format(database=database.name)
@@ -78,12 +81,12 @@ async def test_two_neighbouring_versions_start_in_any_order_and_the_one_before_t
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await schema_version.check(database)
-    become(monkeypatch, 3, oldest_reader=2)
+    become(monkeypatch, NEXT, oldest_reader=CURRENT)
     await schema_version.check(database)
-    become(monkeypatch, 2, oldest_reader=1)
+    become(monkeypatch, CURRENT, oldest_reader=CURRENT - 1)
     await schema_version.check(database)
-    assert (await schema_version.get(database)).oldest_reader == 2, "older code has lowered it"
-    become(monkeypatch, 1, oldest_reader=1)
+    assert (await schema_version.get(database)).oldest_reader == CURRENT, "older code has lowered it"
+    become(monkeypatch, CURRENT - 1, oldest_reader=1)
     with pytest.raises(VersionTooOld):
         await schema_version.check(database)
 
@@ -92,9 +95,9 @@ async def test_new_code_raises_the_oldest_reader_before_any_migration(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await schema_version.check(database)
-    become(monkeypatch, 4, oldest_reader=3)
+    become(monkeypatch, NEXT + 1, oldest_reader=NEXT)
     await schema_version.check(database)
-    assert await schema_version.find(database) == StoredSchema(2, oldest_reader=3)
+    assert await schema_version.find(database) == StoredSchema(CURRENT, oldest_reader=NEXT)
 
 
 @pytest.mark.parametrize("package", ALL_SERVICES)
@@ -103,7 +106,7 @@ async def test_each_service_refuses_to_start_on_data_that_is_too_new_for_it(
 ) -> None:
     async with AsyncMongoClient[dict[str, object]](mongod.uri) as client:
         database = client[database_name]
-        await need_version_3(database)
+        await need_next_version(database)
         service = Service(
             package,
             package=package,
@@ -140,7 +143,7 @@ async def test_each_service_refuses_to_start_on_data_that_is_too_new_for_it(
 async def test_a_service_starts_beside_its_newer_neighbour(
     mongod: RunningMongo | Mongod, database: Database, zygote: Zygote, tmp_path: Path
 ) -> None:
-    row = {"_id": schema_version.ID, "schema_version": 3, "oldest_reader": 2, "unknown": True}
+    row = {"_id": schema_version.ID, "schema_version": NEXT, "oldest_reader": CURRENT, "unknown": True}
     await database[schema_version.NAME].insert_one(row)
     env = {"KB_MONGO_URI": mongod.uri, "KB_MONGO_DATABASE": database.name, "KB_KAFKA": f"127.0.0.1:{free_port()}"}
     log = tmp_path / "log"

@@ -25,7 +25,7 @@ from kb_reconciler.migrations.migrate import LEASE, Migrator
 from kb_reconciler.migrations.migration import Migration
 from kb_reconciler.state import LeadershipLost
 from kb_shared import failpoints
-from kb_shared.mongo import knowledge_bases, leases, schema_version, vectors
+from kb_shared.mongo import index_jobs, knowledge_bases, leases, schema_version, vectors
 from kb_shared.mongo.database import Database, in_transaction
 from tests.conftest import KafkaCluster, RunningMongo
 from tests.knowledge_bases import build_knowledge_base
@@ -81,6 +81,17 @@ async def test_collections_of_chunks_get_the_new_index_and_lose_the_old_one(old_
     assert row["schema_version"] == schema_version.SCHEMA_VERSION
     assert row["migrations"]["2"]["started_at"] <= row["migrations"]["2"]["finished_at"]
     assert not await leases.find_held(old_data, [LEASE])
+
+
+async def test_jobs_lose_the_index_that_a_longer_one_has_replaced(old_data: Database) -> None:
+    jobs = old_data[index_jobs.NAME]
+    await jobs.create_index("state")
+    await jobs.create_indexes(index_jobs.INDEXES)
+    others = set(await jobs.index_information()) - {"state_1"}
+    await Migrator(old_data, "one").run()
+    assert set(await jobs.index_information()) == others
+    row = await stored(old_data)
+    assert row["migrations"]["3"]["finished_at"]
 
 
 async def test_new_data_needs_no_migration(database: Database) -> None:
@@ -269,9 +280,11 @@ async def test_an_old_index_that_the_user_may_not_drop_is_kept_and_logged(
     with capture_logs() as logs:
         await Migrator(old_data, "one").run()
     assert await indexes_of_chunks(old_data) == [NEW_INDEXES | OLD_INDEXES] * 3
-    assert [line["index"] for line in logs if line["event"] == "migration.index_kept"] == [
-        "document_id_1_chunk_index_1"
-    ] * 3
+    kept = [(line["collection"], line["index"]) for line in logs if line["event"] == "migration.index_kept"]
+    assert kept == [
+        *((f"kb_vectors_{kb_id}", "document_id_1_chunk_index_1") for kb_id in KB_IDS),
+        ("index_jobs", "state_1"),
+    ]
 
 
 async def test_a_new_collection_of_chunks_has_the_indexes_of_migrated_ones(database: Database) -> None:

@@ -2,20 +2,14 @@
 
 from typing import Final
 
-import structlog
 from pymongo import ASCENDING
-from pymongo.errors import OperationFailure
 
 from kb_reconciler.migrations.migration import Migration
+from kb_reconciler.migrations.replaced_indexes import drop_replaced
 from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Collection, Database
 
 _REPLACED_INDEX: Final = "document_id_1_chunk_index_1"
-_UNAUTHORIZED: Final = 13
-_NAMESPACE_NOT_FOUND: Final = 26
-_INDEX_NOT_FOUND: Final = 27
-
-log = structlog.get_logger()
 
 
 async def _migrate_batch(database: Database, after: str | None) -> str | None:
@@ -33,14 +27,7 @@ async def _migrate(collection: Collection) -> None:
     if not await collection.index_information():
         return
     await vectors.create_indexes(collection)
-    try:
-        await collection.drop_index(_REPLACED_INDEX)
-    except OperationFailure as error:
-        if error.code == _UNAUTHORIZED:
-            # It only takes room. Roles of earlier versions have no right to drop an index.
-            log.warning("migration.index_kept", collection=collection.name, index=_REPLACED_INDEX)
-        elif error.code not in (_INDEX_NOT_FOUND, _NAMESPACE_NOT_FOUND):
-            raise
+    await drop_replaced(collection, _REPLACED_INDEX)
 
 
 INDEX_OF_CHUNKS: Final = Migration(
