@@ -1,10 +1,11 @@
 """Constructs all parts of the service: the only place that makes clients and wires them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from kb_contracts import topics
 from kb_indexer.backfill import BackfillRunner
@@ -51,6 +52,10 @@ from kb_shared.service.connections import Connections, connect
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"
+TOPICS_OF_GROUPS: Final[Mapping[str, Sequence[topics.Topic]]] = {
+    GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
+    GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
+}
 
 
 async def serve(settings: IndexerSettings, stop: asyncio.Event) -> None:
@@ -217,11 +222,7 @@ def _create_size_limits(settings: IndexerSettings, database: Database) -> SizeLi
 
 
 def _create_kafka_watch(settings: IndexerSettings) -> KafkaWatch:
-    groups = {
-        GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
-        GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
-    }
-    return create_kafka_watch(settings, groups=groups)
+    return create_kafka_watch(settings, groups=TOPICS_OF_GROUPS)
 
 
 def _create_fan_out_consumer(settings: IndexerSettings, shared: _Shared) -> Consumer:
