@@ -11,7 +11,7 @@ LOCAL := not kafka_cluster and not replica_set
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security check format lock schemas bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security check format lock schemas manifests bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ check: install  ## format, lint, types, import rules; tests/architecture (names,
 format: install  ## format, and fix automatically
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
+
+manifests: install  ## write the rules of Prometheus into k8s/
+	@$(BIN)/python -m observability.prometheus_rule
 
 schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 	@$(BIN)/python -m kb_contracts.schemas docs/schemas
