@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 _BACKUP: Final = "services/reconciler/kb_reconciler/backup"
 _TESTS: Final = "tests/integration/reconciler/test_backup.py"
+_RETENTION_TESTS: Final = "tests/unit/reconciler/test_backup_retention.py"
 _RESTORE_TESTS: Final = "tests/integration/reconciler/test_restore.py"
 
 MUTANTS: Final = (
@@ -85,5 +86,29 @@ MUTANTS: Final = (
         old="    except DamagedBackup:\n        return False\n",
         new="    except DamagedBackup:\n        return True\n",
         caught_by=in_file(_TESTS, "test_an_interrupted_backup_continues_with_the_files_that_are_intact"),
+    ),
+    Mutant(
+        "retention-deletes-backups-of-others",
+        f"{_BACKUP}/retention.py",
+        old="    return (one.database, one.deployment, one.scope) == (other.database, other.deployment, other.scope)\n",
+        new="    return one.database == other.database\n",
+        caught_by=in_file(_RETENTION_TESTS, "test_backups_of_another_deployment_or_scope_are_left"),
+    ),
+    Mutant(
+        "retention-keeps-only-the-newest",
+        f"{_BACKUP}/retention.py",
+        old="    oldest_kept = finished[keep - 1]\n",
+        new="    oldest_kept = finished[0]\n",
+        caught_by=in_file(_RETENTION_TESTS, "test_the_newest_backups_are_left"),
+    ),
+    Mutant(
+        "retention-counts-unfinished-backups",
+        f"{_BACKUP}/retention.py",
+        old="    return (header for folder, header in headers.items() if (folder / manifests.NAME).exists())\n",
+        new="    return (header for folder, header in headers.items() if folder.exists())\n",
+        caught_by=in_file(
+            _RETENTION_TESTS,
+            "test_an_unfinished_backup_counts_for_none_and_is_deleted_when_it_is_older_than_all_that_are_kept",
+        ),
     ),
 )

@@ -79,3 +79,16 @@ async def test_what_can_not_be_opened_is_said_in_one_line(search_node: RunningMo
 def test_ids_of_provider_keys_are_read_without_the_keys() -> None:
     assert read_provider_key_ids({"KB_PROVIDER_KEYS": "new:AAAA, old:BBBB"}) == {"new", "old"}
     assert read_provider_key_ids({}) == frozenset()
+
+
+async def test_a_backup_may_delete_older_ones(
+    source: SourceDeployment, search_node: RunningMongo | SearchNodeProcess, tmp_path: Path
+) -> None:
+    here = {"KB_MONGO_URI": search_node.uri, "KB_MONGO_DATABASE": source.database.name}
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert (await run("backup", str(first), "--keep", "1", **here))[0] == 0
+    status, output, errors = await run("backup", str(second), "--keep", "1", "--json", **here)
+    assert status == 0, errors
+    assert json.loads(output)["deleted"] == [str(first)]
+    remaining = await asyncio.to_thread(os.listdir, tmp_path)
+    assert remaining == ["second"]

@@ -14,6 +14,10 @@ Result = TypeVar("Result")
 
 KbOption = Annotated[str | None, typer.Option("--kb", help="Only this knowledge base.")]
 OrganizationOption = Annotated[str | None, typer.Option("--organization", help="Only this organization.")]
+Keep = Annotated[
+    int | None,
+    typer.Option("--keep", min=1, metavar="N", help="Delete the oldest backups beside DIR, so that N are left."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -28,6 +32,7 @@ def backup(
     *,
     kb_id: KbOption = None,
     organization_id: OrganizationOption = None,
+    keep: Keep = None,
     as_json: AsJson = False,
 ) -> None:
     """Write all knowledge bases, with everything that belongs to them, into a folder as mongodump does.
@@ -37,11 +42,14 @@ def backup(
     """
     from kb_reconciler.backup.output import describe_backup, print_backup
 
-    manifest = _or_exit(_back_up(folder, kb_id=kb_id, organization_id=organization_id, show=not as_json))
+    work = _back_up(folder, kb_id=kb_id, organization_id=organization_id, keep=keep, show=not as_json)
+    manifest, deleted = _or_exit(work)
     if as_json:
-        typer.echo(json.dumps(describe_backup(manifest, str(folder)), indent=2))
-    else:
-        print_backup(manifest, str(folder))
+        typer.echo(json.dumps(describe_backup(manifest, str(folder)) | {"deleted": deleted}, indent=2))
+        return
+    print_backup(manifest, str(folder))
+    for each in deleted:
+        typer.echo(f"deleted the backup {each}")
 
 
 def restore(
@@ -63,17 +71,23 @@ def restore(
         raise typer.Exit(1)
 
 
-async def _back_up(folder: Path, *, kb_id: str | None, organization_id: str | None, show: bool) -> Any:
+async def _back_up(
+    folder: Path, *, kb_id: str | None, organization_id: str | None, keep: int | None, show: bool
+) -> tuple[Any, list[str]]:
+    """Make the backup, and return its manifest and the folders of older ones that were deleted."""
     from kb_reconciler.backup.backup import back_up
     from kb_reconciler.backup.deployments import mongo_failures, open_source, read_source_settings
     from kb_reconciler.backup.output import ProgressBar
+    from kb_reconciler.backup.retention import delete_old_backups
     from kb_reconciler.backup.scope import BackupScope
 
     scope = BackupScope(organization_id, kb_id)
     with mongo_failures("run the same command again: it continues"):
         async with open_source(read_source_settings()) as database:
             with ProgressBar(shown=show) as progress:
-                return await back_up(database, folder, scope, progress=progress)
+                manifest = await back_up(database, folder, scope, progress=progress)
+    deleted = [] if keep is None else delete_old_backups(folder, manifest.header, keep=keep)
+    return manifest, [str(each) for each in deleted]
 
 
 async def _restore(
