@@ -73,10 +73,12 @@ def _check_incoming(workload: Workload, policies: list[Manifest]) -> Iterator[Ma
     callers = namespaces - {SCRAPING_NAMESPACE}
     if (SCRAPING_NAMESPACE in namespaces) != (workload.name in SERVICES):
         yield ManifestFinding(
-            workload.place, f"connections are allowed from {namespaces or 'nowhere'}", "Prometheus, if it serves"
+            workload.place,
+            f"connections are allowed from {', '.join(sorted(map(str, namespaces))) or 'nowhere'}",
+            "the namespace of Prometheus for services, and for nothing else",
         )
     if bool(callers) != PODS[workload.name].serves_callers:
-        wrong = f"connections are allowed from {', '.join(map(str, callers)) or 'no Ingress controller'}"
+        wrong = f"connections are allowed from {', '.join(sorted(map(str, callers))) or 'no Ingress controller'}"
         yield ManifestFinding(workload.place, wrong, "the Ingress controller, for kb-api and kb-search alone")
 
 

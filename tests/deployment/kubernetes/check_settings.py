@@ -1,13 +1,16 @@
 """Checks the variables of each pod: each is a setting of its service, and the service accepts all of them together."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.deployment.kubernetes.facts import PODS, PodFacts
-from tests.deployment.kubernetes.manifests import ROOT, Manifest, ManifestFinding, Manifests, Workload
+from tests.deployment.kubernetes.manifests import ROOT, Manifest, ManifestFinding, Manifests, Workload, place_of
 from tests.deployment.kubernetes.service_settings import SAMPLES, read_settings
+
+SecretKey: TypeAlias = tuple[str, str | None]
+"""Name of a Secret and one of its keys; None: all of them."""
 
 REQUIRED_SECRETS: Final = frozenset({"KB_MONGO_URI", "KB_API_KEY_PEPPER", "KB_PROVIDER_KEYS"})
 """Settings that have to come from Secrets where a service has them."""
@@ -25,7 +28,10 @@ def check_settings(manifests: Manifests) -> Iterator[ManifestFinding]:
         yield from _check_names(workload, facts, plain.keys() | secret.keys())
         yield from _check_secrets(workload, facts, plain, secret)
         yield from _check_values(manifests, workload, facts, plain | {name: SAMPLES.get(name, "x") for name in secret})
-        yield from _check_page(workload, secret)
+        yield from _check_documented(_used_secrets(workload, plain, secret), place=workload.place)
+    for authentication in manifests.of_kind("TriggerAuthentication"):
+        keys = [(each["name"], each["key"]) for each in authentication["spec"]["secretTargetRef"]]
+        yield from _check_documented(keys, place=place_of(authentication))
 
 
 def _check_names(workload: Workload, facts: PodFacts, names: set[str]) -> Iterator[ManifestFinding]:
@@ -73,17 +79,29 @@ def _check_values(
         yield ManifestFinding(workload.place, f"KB_ENVIRONMENT is {settings.environment}", wanted)
 
 
-def _check_page(workload: Workload, secret: Mapping[str, Manifest]) -> Iterator[ManifestFinding]:
+def _check_documented(used: Iterable[SecretKey], *, place: str) -> Iterator[ManifestFinding]:
     """Compare the Secrets with the table of the page on how to deploy."""
-    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE) if PAGE.exists() else []
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE)
     documented = {name: set(re.findall(r"`([\w.-]+)`", keys)) for name, keys in rows}
-    used = [(each["name"], each["key"]) for each in secret.values()]
-    used += [(each["secret"]["secretName"], "") for each in workload.spec["volumes"] if "secret" in each]
-    used += [(each["secretRef"]["name"], "") for each in workload.container.get("envFrom", []) if "secretRef" in each]
     for name, key in used:
-        if name not in documented or (key and key not in documented[name]):
-            wrong = f"key {key!r} of Secret {name!r} is not documented" if key else f"Secret {name!r} is not documented"
-            yield ManifestFinding(workload.place, wrong, f"a row in {PAGE.relative_to(ROOT)}")
+        if name not in documented or (key is not None and key not in documented[name]):
+            wrong = (
+                f"Secret {name!r} is not documented"
+                if key is None
+                else f"key {key!r} of Secret {name!r} is not documented"
+            )
+            yield ManifestFinding(place, wrong, f"a row in {PAGE.relative_to(ROOT)}")
+
+
+def _used_secrets(workload: Workload, plain: Mapping[str, str], secret: Mapping[str, Manifest]) -> Iterator[SecretKey]:
+    """Yield the Secrets that a pod uses, each with a key, or None for all of its keys."""
+    yield from ((each["name"], each["key"]) for each in secret.values())
+    yield from ((each["secretRef"]["name"], None) for each in workload.container["envFrom"] if "secretRef" in each)
+    mounted = _mounted_secrets(workload)
+    yield from ((name, None) for name in mounted.values())
+    for name, value in plain.items():
+        if name.endswith("_FILE") and (folder := str(Path(value).parent)) in mounted:
+            yield mounted[folder], Path(value).name
 
 
 def _secret_variables(workload: Workload) -> dict[str, Manifest]:
@@ -96,6 +114,8 @@ def _secret_variables(workload: Workload) -> dict[str, Manifest]:
     }
 
 
-def _mounted_secrets(workload: Workload) -> set[str]:
-    secrets = {each["name"] for each in workload.spec["volumes"] if "secret" in each}
-    return {each["mountPath"] for each in workload.container["volumeMounts"] if each["name"] in secrets}
+def _mounted_secrets(workload: Workload) -> dict[str, str]:
+    """Return the Secret that is mounted at each path."""
+    secrets = {each["name"]: each["secret"]["secretName"] for each in workload.spec["volumes"] if "secret" in each}
+    mounts = workload.container["volumeMounts"]
+    return {each["mountPath"]: secrets[each["name"]] for each in mounts if each["name"] in secrets}

@@ -177,4 +177,23 @@ WORKLOADS: Final = [
         SEARCH,
         "does not select its pods",
     ),
+    PlantedMistake("host-pid", in_pod("kb-search", lambda each: each.update(hostPID=True)), SEARCH, "hostPID is on"),
+    PlantedMistake(
+        "unknown-priority",
+        in_pod("kb-search", lambda each: each.update(priorityClassName="kb-important")),
+        SEARCH,
+        "PriorityClass 'kb-important'",
+    ),
+    PlantedMistake(
+        "pre-stop-with-a-shell",
+        in_container("kb-search", lambda each: each["lifecycle"]["preStop"].update(exec={"command": ["sleep", "10"]})),
+        SEARCH,
+        "preStop runs a program",
+    ),
+    PlantedMistake(
+        "unknown-config-map",
+        in_container("kb-search", lambda each: each["envFrom"].append({"configMapRef": {"name": "kb-serach"}})),
+        SEARCH,
+        "ConfigMap 'kb-serach'",
+    ),
 ]

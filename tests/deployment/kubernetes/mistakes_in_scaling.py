@@ -66,6 +66,12 @@ SCALING: Final = [
         SEARCH,
         "2 scalers",
     ),
+    PlantedMistake(
+        "range-of-replicas",
+        in_object("HorizontalPodAutoscaler", "kb-api", lambda each: each["spec"].update(minReplicas=7)),
+        "HorizontalPodAutoscaler kb-api",
+        "minReplicas is above maxReplicas",
+    ),
 ]
 
 MONITORING: Final = [

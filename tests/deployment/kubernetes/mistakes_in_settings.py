@@ -9,6 +9,7 @@ from tests.deployment.kubernetes.planting import (
     PlantedMistake,
     add_variable,
     in_container,
+    in_object,
     in_settings,
     remove_variable,
     write_into_manifest,
@@ -94,5 +95,25 @@ SETTINGS: Final = [
         in_container("kb-api", lambda each: add_variable(each, "KB_KAFKA_SECURITY_PROTOCOL", "SSL")),
         API,
         "its settings are refused",
+    ),
+    PlantedMistake(
+        "optional-secret",
+        in_container("kb-search", lambda each: each["env"][0]["valueFrom"]["secretKeyRef"].update(optional=True)),
+        SEARCH,
+        "KB_MONGO_URI is optional",
+    ),
+    PlantedMistake(
+        "undocumented-file",
+        in_container("kb-api", lambda each: add_variable(each, "KB_KAFKA_SSL_CA_FILE", "/etc/kb/kafka/authority.crt")),
+        API,
+        "key 'authority.crt' of Secret 'kb-api-kafka'",
+    ),
+    PlantedMistake(
+        "undocumented-secret-of-keda",
+        in_object(
+            "TriggerAuthentication", "kb-kafka", lambda each: each["spec"]["secretTargetRef"][0].update(key="user")
+        ),
+        "TriggerAuthentication kb-kafka",
+        "key 'user' of Secret 'kb-keda-kafka'",
     ),
 ]
