@@ -44,9 +44,9 @@ def _check_job(monitor: Manifest, service: Manifest) -> Iterator[ManifestFinding
     job = service["metadata"]["labels"].get(monitor["spec"].get("jobLabel"))
     if job != name:
         yield ManifestFinding(place, f"the job of {name} is {job}", name)
-    for endpoint in monitor["spec"]["endpoints"]:
-        ports = [port["name"] for port in service["spec"]["ports"]]
-        yield from check_each([endpoint.get("port")], ports, place=place, what=f"port of {name}")
+    ports = [port["name"] for port in service["spec"]["ports"]]
+    wanted = [endpoint.get("port") for endpoint in monitor["spec"]["endpoints"]]
+    yield from check_each(wanted, ports, place=place_of(service), what=f"port of {place}")
 
 
 def _check_rules(manifests: Manifests) -> Iterator[ManifestFinding]:

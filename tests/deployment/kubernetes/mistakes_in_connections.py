@@ -55,6 +55,7 @@ ROUTING: Final = [
         INGRESS,
         "TLS is for []",
     ),
+    PlantedMistake("no-ingress", without("Ingress", "knowledge-bases"), "Ingress", "there are 0"),
 ]
 
 ROUTES: Final = [
@@ -68,6 +69,30 @@ ROUTES: Final = [
         of_ingress(lambda paths: paths[1].update(path="/v0/orgs/[^/]+/knowledge-bases/.+/search")),
         INGRESS,
         "goes to ",
+    ),
+    PlantedMistake(
+        "mcp-of-an-organization-goes-to-kb-api",
+        of_ingress(lambda paths: paths[0].update(path=paths[0]["path"].replace("mcp|", ""))),
+        INGRESS,
+        "/v0/orgs/acme/mcp goes to kb-api",
+    ),
+    PlantedMistake(
+        "health-from-outside",
+        of_ingress(lambda paths: paths[-1].update(path="/(openapi.json|readyz)$")),
+        INGRESS,
+        "/readyz goes",
+    ),
+    PlantedMistake(
+        "health-with-a-slash-from-outside",
+        of_ingress(lambda paths: paths[-1].update(path="/(openapi.json|readyz/)$")),
+        INGRESS,
+        "/readyz/ goes to kb-api",
+    ),
+    PlantedMistake(
+        "health-in-capitals-from-outside",
+        of_ingress(lambda paths: paths[-1].update(path="/(openapi.json|METRICS)$")),
+        INGRESS,
+        "/METRICS goes to kb-api",
     ),
 ]
 

@@ -11,6 +11,7 @@ from tests.deployment.kubernetes.planting import (
     in_object,
     in_pod,
     in_settings,
+    renamed,
     without,
 )
 
@@ -195,5 +196,17 @@ WORKLOADS: Final = [
         in_container("kb-search", lambda each: each["envFrom"].append({"configMapRef": {"name": "kb-serach"}})),
         SEARCH,
         "ConfigMap 'kb-serach'",
+    ),
+    PlantedMistake(
+        "unknown-volume",
+        in_container("kb-search", lambda each: each["volumeMounts"].append({"name": "cache", "mountPath": "/cache"})),
+        SEARCH,
+        "volume 'cache'",
+    ),
+    PlantedMistake(
+        "unknown-workload",
+        lambda manifests: manifests.objects.append(renamed(manifests.get("Job", "kb-set-up"), "kb-setup")),
+        "all workloads",
+        "the workload 'kb-setup'",
     ),
 ]

@@ -72,6 +72,12 @@ SCALING: Final = [
         "HorizontalPodAutoscaler kb-api",
         "minReplicas is above maxReplicas",
     ),
+    PlantedMistake(
+        "unknown-credentials",
+        of_scaler(lambda spec: spec["triggers"][1]["authenticationRef"].update(name="kb-kafka-keda")),
+        SCALER,
+        "TriggerAuthentication 'kb-kafka-keda'",
+    ),
 ]
 
 MONITORING: Final = [
@@ -100,5 +106,11 @@ MONITORING: Final = [
         with_rule('sum(rate(kb_search_seconds_bucket{phase="total",le="0.5"}[5m]))'),
         "PrometheusRule knowledge-bases",
         "kb_search_seconds_bucket has no label 'phase'",
+    ),
+    PlantedMistake(
+        "unknown-port-of-monitor",
+        in_object("Service", "kb-reconciler", lambda each: each["spec"]["ports"][0].update(name="web")),
+        "Service kb-reconciler",
+        "port of ServiceMonitor knowledge-bases 'http'",
     ),
 ]

@@ -10,6 +10,7 @@ from tests.deployment.kubernetes.planting import (
     add_variable,
     in_container,
     in_object,
+    in_pod,
     in_settings,
     remove_variable,
     write_into_manifest,
@@ -115,5 +116,17 @@ SETTINGS: Final = [
         ),
         "TriggerAuthentication kb-kafka",
         "key 'user' of Secret 'kb-keda-kafka'",
+    ),
+    PlantedMistake(
+        "undocumented-keys-of-providers",
+        in_container("kb-search", lambda each: each["envFrom"][-1]["secretRef"].update(name="kb-provider")),
+        SEARCH,
+        "Secret 'kb-provider' is not documented",
+    ),
+    PlantedMistake(
+        "undocumented-certificates",
+        in_pod("kb-search", lambda each: each["volumes"][1]["secret"].update(secretName="kb-mongo-tls")),
+        SEARCH,
+        "Secret 'kb-mongo-tls' is not documented",
     ),
 ]

@@ -60,6 +60,11 @@ def remove_variable(container: Manifest, name: str) -> None:
     container["env"] = [each for each in container["env"] if each["name"] != name]
 
 
+def renamed(manifest: Manifest, name: str) -> Manifest:
+    """Return an object with another name."""
+    return manifest | {"metadata": manifest["metadata"] | {"name": name}}
+
+
 def write_into_manifest(container: Manifest, name: str, value: str) -> None:
     """Replace the reference of a variable to a Secret by its value."""
     remove_variable(container, name)
