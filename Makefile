@@ -5,13 +5,13 @@ SECURITY_VENV := .venv-security
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
-LOCAL := not kafka_cluster and not replica_set
+LOCAL := not kafka_cluster and not replica_set and not prometheus
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security check format lock schemas manifests bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus check format lock schemas manifests bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ security: install  ## secrets, unsafe code, our own rules, bills of materials (a
 	@$(BIN)/uv pip install --quiet --python $(SECURITY_VENV)/bin/python --require-hashes -r requirements-security.lock
 	@$(BIN)/python -m security
 
+prometheus:  ## install Prometheus and Alertmanager into .observability/, without root
+	@./scripts/install-prometheus
+
 check: install  ## format, lint, types, import rules; tests/architecture (names, docs equal to the code)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -98,5 +101,5 @@ bench: install  ## indexing throughput on this machine, as JSON
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .kb .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

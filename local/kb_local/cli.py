@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -23,19 +23,24 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay in the foreground until Ctrl-C.")] = False,
+    observe: Annotated[bool, typer.Option("--observe", help="Also start Prometheus and Alertmanager.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start all services on this machine, wait until they are ready, and leave them running."""
     from kb_local import daemon
     from kb_local.display import Progress, print_running
+    from kb_local.monitoring import OBSERVE
     from kb_local.state import home_of
 
-    home = home_of(os.environ)
+    environment = {**os.environ, **({OBSERVE: "1"} if observe else {})}
+    home = home_of(environment)
     if not _or_exit(home.is_locked):
-        _check_machine()
+        _check_machine(environment)
     run = daemon.run_in_foreground if foreground else daemon.start
     with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
-        _or_exit(lambda: run(os.environ, on_change=progress.show))
+        _or_exit(lambda: run(environment, on_change=progress.show))
+    if observe and not foreground:
+        _or_exit(lambda: daemon.require_observed(home))
     if foreground and not as_json:
         print(_stopped(home.folder), file=sys.stderr)
 
@@ -92,12 +97,12 @@ def _stopped(folder: Path) -> str:
     return f"stopped the stack in {folder}; the data is kept"
 
 
-def _check_machine() -> None:
+def _check_machine(environment: Mapping[str, str]) -> None:
     """Run the checks of `kb doctor` before the start; failed checks that do not prevent a start are warnings."""
     from kb_local.display import print_warning
     from kb_local.doctor import require_fit
 
-    for check in _or_exit(lambda: asyncio.run(require_fit(os.environ))):
+    for check in _or_exit(lambda: asyncio.run(require_fit(environment))):
         print_warning(f"{check.name}: {check.found}", remedy=check.remedy)
 
 

@@ -94,6 +94,19 @@ def _stop_after_interrupt(
     return Interrupted(f"interrupted; the stack in {home.folder} was stopped", remedy="start it again with `kb up`")
 
 
+def require_observed(home: Home) -> None:
+    """Check that the stack that runs has a Prometheus: it may have been started by an earlier command.
+
+    Raises:
+        LocalStackError: it has none.
+    """
+    if home.read_state().prometheus_url is None:
+        raise LocalStackError(
+            f"the stack in {home.folder} runs without Prometheus, because it was started without --observe",
+            remedy="`kb down`, then `kb up --observe`; the data is kept",
+        )
+
+
 def run_in_foreground(environment: Mapping[str, str], *, on_change: OnChange) -> None:
     """Run the stack in this process until Ctrl-C or SIGTERM.
 
@@ -141,7 +154,15 @@ def current_state(environment: Mapping[str, str]) -> StackState:
     if home.is_locked() or state.phase == "failed":
         return state
     stopped = [each.model_copy(update={"pid": None, "condition": "stopped"}) for each in state.processes]
-    return state.model_copy(update={"phase": "stopped", "base_url": None, "processes": stopped})
+    return state.model_copy(
+        update={
+            "phase": "stopped",
+            "base_url": None,
+            "prometheus_url": None,
+            "alertmanager_url": None,
+            "processes": stopped,
+        }
+    )
 
 
 def is_healthy(state: StackState) -> bool:

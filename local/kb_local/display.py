@@ -83,6 +83,7 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
                     "organization_id": secrets.organization_id,
                     "api_key": secrets.api_key,
                     "folder": str(home.folder),
+                    **_monitoring(state),
                 }
             ),
             flush=True,
@@ -96,7 +97,7 @@ The stack is ready.
   MongoDB       {_mongo_uri(state) or "that of KB_MONGO_URI"}
   organization  {secrets.organization_id}
   API key       {secrets.api_key}
-  data, logs    {home.folder}
+  data, logs    {home.folder}{_monitoring_lines(state)}
 
 To run the commands of the documentation, paste this line:
 
@@ -114,6 +115,16 @@ def _kafka(state: StackState) -> str:
     """Return the address that upstreams publish to: the local broker, or the cluster in KB_KAFKA."""
     ours = next((process for process in state.processes if process.name == "broker"), None)
     return f"{LOOPBACK}:{ours.port}" if ours is not None else os.environ.get("KB_KAFKA", "")
+
+
+def _monitoring(state: StackState) -> dict[str, str | None]:
+    return {"prometheus_url": state.prometheus_url, "alertmanager_url": state.alertmanager_url}
+
+
+def _monitoring_lines(state: StackState) -> str:
+    if state.prometheus_url is None:
+        return ""
+    return f"\n  Prometheus    {state.prometheus_url}\n  Alertmanager  {state.alertmanager_url}"
 
 
 def _mongo_uri(state: StackState) -> str | None:
@@ -146,6 +157,8 @@ def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
         )
     console.print(table)
     console.print(f"\nstack {state.phase}, base URL {state.base_url or 'none'}, folder {home.folder}", highlight=False)
+    if state.prometheus_url is not None:
+        console.print(f"Prometheus {state.prometheus_url}, Alertmanager {state.alertmanager_url}", highlight=False)
     if state.failure is not None:
         console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", highlight=False, markup=False)
 

@@ -1,5 +1,6 @@
 """Checks whether this machine can run the stack; each check has a remedy."""
 
+import asyncio
 import ctypes
 import platform
 import shutil
@@ -15,6 +16,8 @@ from kb_local.deployment import inspect_mongo
 from kb_local.errors import LocalStackError, UnfitMachine
 from kb_local.model_server import pinned_files
 from kb_local.mongod import check_mongod, mongod_binary
+from kb_local.monitoring import is_observed
+from kb_local.monitoring_programs import MonitoringProgram, monitoring_program, version_of_program
 from kb_local.ports import check_free, parse_port
 from kb_local.server import accepts_connections
 from kb_local.state import Home, StackState, home_of
@@ -67,6 +70,9 @@ async def examine(environment: Mapping[str, str]) -> list[Check]:
         checks.append(await _outcome("models", _describe_models))
     if environment.get("KB_LOCAL_SERVICES"):
         checks.append(await _outcome("KB_LOCAL_SERVICES", lambda: _describe_services(environment)))
+    if is_observed(environment):
+        checks.append(await _outcome("prometheus", lambda: _describe_monitoring_program("prometheus")))
+        checks.append(await _outcome("alertmanager", lambda: _describe_monitoring_program("alertmanager")))
     # Other ports are chosen automatically if they are taken.
     if (port := environment.get("KB_PORT")) and not _is_running(home):
         checks.append(await _outcome("KB_PORT", lambda: _describe_port(port)))
@@ -202,6 +208,10 @@ async def _describe_port(wanted: str) -> str:
 
 async def _describe_broker() -> str:
     return _short(tansu_binary())
+
+
+async def _describe_monitoring_program(name: MonitoringProgram) -> str:
+    return f"{await asyncio.to_thread(version_of_program, name)} ({_short(monitoring_program(name))})"
 
 
 async def _describe_models() -> str:

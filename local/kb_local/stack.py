@@ -7,6 +7,7 @@ from kb_local.broker import Broker
 from kb_local.broker_contents import create_topics, resend_after_broker_loss
 from kb_local.deployment import inspect_mongo
 from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
+from kb_local.monitoring import Monitoring, MonitoringOptions
 from kb_local.ports import Ports
 from kb_local.python_server import GatewayProcess, ModelServerProcess
 from kb_local.search_nodes import SearchNodes
@@ -67,6 +68,7 @@ class Stack:
         database: str = DEFAULT_DATABASE,
         topic_prefix: str = "",
         ports: Ports | None = None,
+        monitoring: MonitoringOptions | None = None,
     ) -> None:
         """Describe the stack.
 
@@ -85,6 +87,7 @@ class Stack:
             database: of this stack's rows.
             topic_prefix: what the names of its topics and consumer groups begin with.
             ports: assigns the ports of the started servers.
+            monitoring: of a Prometheus and an Alertmanager beside the services; None starts none.
         """
         self.home = Home(home)
         self.ports = ports or Ports()
@@ -95,6 +98,7 @@ class Stack:
         self.broker = kafka if isinstance(kafka, Broker) else None
         self.model_server: ModelServerProcess | None = None
         self.gateway: GatewayProcess | None = None
+        self.monitoring: Monitoring | None = None
         self.services: dict[str, Service] = {}
         self._service_names = tuple(services)
         self._env = dict(env or {})
@@ -104,6 +108,7 @@ class Stack:
         self._given_mongo_uri = mongo_uri
         self._given_kafka = kafka
         self._given_models_api_base = models_api_base
+        self._monitoring_options = monitoring
         self._zygote = zygote
         self._owns_zygote = zygote is None
         self._mongo_uri = ""
@@ -200,6 +205,7 @@ class Stack:
             *(server for server in foundations if server is not None),
             *self.services.values(),
             *([self.gateway] if self.gateway is not None else []),
+            *(self.monitoring.servers if self.monitoring is not None else ()),
         ]
 
     async def start(self) -> None:
@@ -214,12 +220,16 @@ class Stack:
             await self._fill_broker()
             self._make_services()
             await run_all_or_cancel([*(service.start() for service in self.services.values()), self._start_gateway()])
+            await self._start_monitoring()
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Stop everything in order: writers before the servers that they write to."""
+        if self.monitoring is not None:
+            # First, so that it does not record that the services are down.
+            await self.monitoring.stop()
         if self.gateway is not None:
             await self.gateway.stop()
         await run_all_or_cancel(service.stop() for service in self.services.values())
@@ -231,6 +241,8 @@ class Stack:
     async def start_service(self, name: str, **env: str) -> Service:
         """Start one service, with further settings for this run only; `kb_indexer:2` may be new."""
         service = self.services.get(name) or self._make_service(name)
+        if self.monitoring is not None:
+            self.monitoring.write_targets(self.services.values())
         service.env = {**self._environment_of(name), **env}
         await service.start()
         return service
@@ -349,6 +361,12 @@ class Stack:
             zygote=self._zygote,
         )
         await self.gateway.start()
+
+    async def _start_monitoring(self) -> None:
+        if self._monitoring_options is not None:
+            self.monitoring = Monitoring(self._monitoring_options, home=self.home, ports=self.ports)
+            self.monitoring.write_targets(self.services.values())
+            await self.monitoring.start()
 
     def _url_of(self, name: str) -> str:
         """Return the URL of a service for the gateway; nothing listens there if the service is not started."""

@@ -45,6 +45,9 @@ class StackState(BaseModel):
     supervisor_pid: int | None = None
     supervisor_started_at: float | None = None
     base_url: str | None = None
+    prometheus_url: str | None = None
+    """None without `kb up --observe`; so is the next one."""
+    alertmanager_url: str | None = None
     ports: dict[str, int] = Field(default_factory=dict)
     processes: list[ProcessState] = Field(default_factory=list)
     failure: StackProblem | None = None

@@ -17,6 +17,7 @@ import structlog
 
 from kb_local.child import describe_exit
 from kb_local.errors import LocalStackError, UnusableServer
+from kb_local.monitoring import MonitoringOptions, is_observed
 from kb_local.ports import Ports, parse_port
 from kb_local.python_server import GatewayProcess
 from kb_local.server import Server, poll_until
@@ -54,6 +55,7 @@ LAUNCH_SETTINGS = frozenset(
         "KB_HTTP_HOST",
         "KB_HTTP_PORT",
         "KB_KAFKA",
+        "KB_LOCAL_OBSERVE",
         "KB_LOCAL_SERVICES",
         "KB_MONGOD",
         "KB_MONGO_URI",
@@ -212,11 +214,14 @@ class Supervisor:
         self._last_state, self._report_failed = state, False
 
     def _state(self) -> StackState:
+        is_ready, monitoring = self._phase == "ready", self._stack.monitoring
         return StackState(
             phase=self._phase,
             supervisor_pid=os.getpid(),
             supervisor_started_at=self._started_at,
-            base_url=self._stack.base_url if self._phase == "ready" else None,
+            base_url=self._stack.base_url if is_ready else None,
+            prometheus_url=monitoring.prometheus.url if monitoring is not None and is_ready else None,
+            alertmanager_url=monitoring.alertmanager.url if monitoring is not None and is_ready else None,
             ports=self._stack.ports.remembered,
             processes=[self._process_state(server) for server in self._stack.servers],
             failure=self._failure,
@@ -275,6 +280,7 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
         database=environment.get("KB_MONGO_DATABASE", DEFAULT_DATABASE),
         topic_prefix=environment.get("KB_KAFKA_TOPIC_PREFIX", ""),
         ports=ports,
+        monitoring=MonitoringOptions() if is_observed(environment) else None,
     )
 
 

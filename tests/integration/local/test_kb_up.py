@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from kb_local.ports import LOOPBACK
@@ -92,6 +93,30 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     assert living(pids) == []
     assert kb.run("status").returncode == 1
     assert json.loads(kb.run("down", "--json").stdout) == {"was_running": False, "folder": str(kb.home.folder)}
+
+
+@pytest.mark.prometheus
+def test_prometheus_and_alertmanager_run_beside_the_stack_where_status_says(kb: CommandLine) -> None:
+    result = kb.run("up", "--observe", "--json")
+    assert result.returncode == 0, result.stderr
+    addresses = json.loads(result.stdout)
+    shown = json.loads(kb.run("status", "--json").stdout)
+    printed = kb.run("status").stdout
+    for name in ("prometheus_url", "alertmanager_url"):
+        assert httpx.get(f"{addresses[name]}/-/ready").status_code == 200
+        assert shown[name] == addresses[name]
+        assert addresses[name] in printed
+    assert {each["name"] for each in shown["processes"]} >= {"prometheus", "alertmanager"}
+    assert "KB_LOCAL_OBSERVE" not in httpx.get(f"http://{LOOPBACK}:{port_of(shown, 'kb-dummy')}/").text
+    pids = kb.pids()
+    assert kb.run("down").returncode == 0
+    assert living(pids) == []
+    assert json.loads(kb.run("status", "--json").stdout)["prometheus_url"] is None
+
+
+def port_of(shown: dict[str, Any], name: str) -> int:
+    port: int = next(each["port"] for each in shown["processes"] if each["name"] == name)
+    return port
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_order(kb: CommandLine) -> None:

@@ -7,12 +7,16 @@ import sys
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 
 async def ready(_request: Request) -> Response:
     return JSONResponse({})
+
+
+async def metrics(_request: Request) -> Response:
+    return PlainTextResponse("dummy 1\n")
 
 
 async def describe(_request: Request) -> Response:
@@ -43,7 +47,7 @@ def main() -> None:
         say(f"topics at start: {len(asyncio.run(topics()))}")
     say("dummy started")
     uvicorn.run(
-        Starlette(routes=[Route("/readyz", ready), Route("/{path:path}", describe)]),
+        Starlette(routes=[Route("/readyz", ready), Route("/metrics", metrics), Route("/{path:path}", describe)]),
         host=os.environ["KB_HTTP_HOST"],
         port=int(os.environ["KB_HTTP_PORT"]),
         log_level="warning",
