@@ -1,4 +1,4 @@
-"""`kb up, down, status, doctor, demo`."""
+"""`kb up, down, restart, status, doctor, demo`."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands of the local stack to `kb`."""
-    for command in (up, down, status, doctor, demo):
+    for command in (up, down, restart, status, doctor, demo):
         app.command()(command)
 
 
@@ -56,6 +56,14 @@ def down(*, as_json: AsJson = False) -> None:
         print(json.dumps({"was_running": was_running, "folder": str(folder)}))
     else:
         print(_stopped(folder) if was_running else f"no stack is running in {folder}")
+
+
+def restart(name: Annotated[str, typer.Argument(help="Name of the process, as `kb status` shows it.")]) -> None:
+    """End one process of the running stack, and wait until its successor is ready."""
+    from kb_local.restart import restart
+
+    successor = _or_exit(lambda: restart(os.environ, name))
+    print(f"restarted {name}: it is ready as process {successor.pid}")
 
 
 def status(*, as_json: AsJson = False) -> None:

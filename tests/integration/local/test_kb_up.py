@@ -71,6 +71,24 @@ def up(kb: CommandLine) -> dict[str, Any]:
     return answer
 
 
+def assert_restart_replaces_a_frozen_process(kb: CommandLine) -> None:
+    frozen = process_named(kb, "kb-dummy")
+    assert frozen.pid is not None
+    os.kill(frozen.pid, signal.SIGSTOP)
+    result = kb.run("restart", "kb-dummy")
+    successor = process_named(kb, "kb-dummy")
+    assert result.stdout == f"restarted kb-dummy: it is ready as process {successor.pid}\n", result.stderr
+    assert successor.condition == "ready"
+    assert living([frozen.pid]) == []
+    unknown = kb.run("restart", "indexer")
+    assert unknown.returncode == 1
+    assert "the stack has no process 'indexer'\n  remedy: name one of mongod" in unknown.stderr
+
+
+def process_named(kb: CommandLine, name: str) -> ProcessState:
+    return next(process for process in kb.home.read_state().processes if process.name == name)
+
+
 def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     first = up(kb)
     assert first["base_url"].startswith(f"http://{LOOPBACK}:")
@@ -85,6 +103,7 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     )
     assert "kb-dummy" in kb.run("status").stdout
 
+    assert_restart_replaces_a_frozen_process(kb)
     pids = kb.pids()
     modes = {log.name: stat.S_IMODE(log.stat().st_mode) for log in kb.home.logs.iterdir()}
     names = ["supervisor", *(each["name"] for each in shown["processes"])]
@@ -92,6 +111,7 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     assert kb.run("down").stdout == f"stopped the stack in {kb.home.folder}; the data is kept\n"
     assert living(pids) == []
     assert kb.run("status").returncode == 1
+    assert "no stack is running" in kb.run("restart", "kb-dummy").stderr
     assert json.loads(kb.run("down", "--json").stdout) == {"was_running": False, "folder": str(kb.home.folder)}
 
 
