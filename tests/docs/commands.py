@@ -6,7 +6,8 @@ Commands are in fenced blocks of two languages:
                has not ended. The lines after it, if any, are what it must print; `...` stands for anything.
     sh         the whole block is one command.
 
-A block after the comment `<!-- not run: reason -->` is not run.
+A block after the comment `<!-- not run: reason -->` is not run. In a runbook, the comments `<!-- run: diagnose -->` and
+`<!-- run: resolve -->` name the step of a block that only `make test-alerts` runs, after it has injected the fault.
 """
 
 import re
@@ -14,7 +15,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, cast
 
 LANGUAGES: Final = ("console", "sh")
 PROMPT: Final = "$ "
@@ -22,8 +23,11 @@ _FENCED: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
 _NOT_RUN: Final = re.compile(r"<!-- not run: (?P<reason>[^\n]+) -->\n\s*\Z")
+_STEP: Final = re.compile(r"<!-- run: (?P<step>diagnose|resolve) -->\n\s*\Z")
 _HERE_DOCUMENT: Final = re.compile(r"<<'?(?P<end>\w+)'?")
 _OF_MAKE: Final = re.compile(r"make (?P<targets>[a-z -]+?)(\s+#.*)?")
+
+RunbookStep: TypeAlias = Literal["diagnose", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class CodeBlock:
     text: str
     not_run: str | None
     """Reason for not running the block."""
+    step: RunbookStep | None = None
+    """Step of a runbook, which needs its fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,14 @@ def parse_blocks(markdown: str) -> list[CodeBlock]:
     found = []
     for match in _FENCED.finditer(markdown):
         before = markdown[: match.start()]
-        reason = _NOT_RUN.search(before)
+        reason, step = _NOT_RUN.search(before), _STEP.search(before)
         found.append(
             CodeBlock(
                 line=before.count("\n") + 1,
                 language=match["language"],
                 text=textwrap.dedent(match["body"]),
                 not_run=reason["reason"] if reason else None,
+                step=cast("RunbookStep", step["step"]) if step else None,
             )
         )
     return found
@@ -79,14 +86,19 @@ def parse_commands(block: CodeBlock) -> list[DocumentedCommand]:
 
 
 def runnable_commands(markdown: str) -> list[DocumentedCommand]:
-    """Return the commands of a page that a test can run: no block with a reason, and no call of `make`."""
+    """Return the commands of a page that a test can run: no block with a reason or a step, and no call of `make`."""
     return [
         command
         for block in parse_blocks(markdown)
-        if block.not_run is None
+        if block.not_run is None and block.step is None
         for command in parse_commands(block)
         if not command.make_targets
     ]
+
+
+def commands_of_step(markdown: str, step: RunbookStep) -> list[DocumentedCommand]:
+    """Return the commands of one step of a runbook."""
+    return [command for block in parse_blocks(markdown) if block.step == step for command in parse_commands(block)]
 
 
 def _console(block: CodeBlock) -> Iterator[DocumentedCommand]:

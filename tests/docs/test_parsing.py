@@ -1,6 +1,6 @@
 """How the commands of a page are read."""
 
-from tests.docs.commands import CodeBlock, parse_blocks, parse_commands, runnable_commands
+from tests.docs.commands import CodeBlock, commands_of_step, parse_blocks, parse_commands, runnable_commands
 
 PAGE = """# Title
 
@@ -68,3 +68,10 @@ def test_targets_of_make_are_known() -> None:
 def test_a_block_of_sh_is_one_command() -> None:
     (command,) = parse_commands(CodeBlock(7, "sh", "A=1\necho $A\n", None))
     assert (command.line, command.text) == (8, "A=1\necho $A\n")
+
+
+def test_commands_of_a_step_of_a_runbook_are_run_only_for_its_fault() -> None:
+    page = "<!-- run: resolve -->\n```console\n$ kb restart mongod\n```\n\n```console\n$ kb status\n```\n"
+    assert [command.text for command in commands_of_step(page, "resolve")] == ["kb restart mongod"]
+    assert commands_of_step(page, "diagnose") == []
+    assert [command.text for command in runnable_commands(page)] == ["kb status"]
