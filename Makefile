@@ -11,7 +11,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus check format lock schemas manifests bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts check format lock schemas manifests bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the s
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
+
+test-alerts: install prometheus  ## faults raise exactly their alerts, and runbooks end them (real Prometheus; 10 to 15 minutes)
+	@$(BIN)/python -m pytest -m prometheus tests --timeout 900 --quiet
 
 security: install  ## secrets, unsafe code, our own rules, bills of materials (about half a minute)
 	@test -x $(SECURITY_VENV)/bin/python || $(PYTHON) -m venv $(SECURITY_VENV)

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where to change what")[2].partition("\n## ")[0]
 ROW = re.compile(r"^\| (?P<task>[^|]+) \| `(?P<file>[\w/.-]+)`[^|]* \| `(?P<term>[^`]+)` \|$", re.MULTILINE)
-FOLDERS = ("client", "contracts", "docs", "local", "services", "shared")
+FOLDERS = ("client", "contracts", "docs", "local", "observability", "services", "shared")
 ROWS = [(match["task"], match["file"], match["term"]) for match in ROW.finditer(SECTION)]
 
 

@@ -28,6 +28,7 @@ async def run_page(
     folder: Path,
     variables: Mapping[str, str],
     returned: Sequence[str] = (),
+    within_s: float = PAGE_WITHIN_S,
 ) -> dict[str, str]:
     """Run all commands, compare what they print, and return the values of the variables named by `returned`.
 
@@ -54,7 +55,7 @@ async def run_page(
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(PAGE_WITHIN_S):
+        async with asyncio.timeout(within_s):
             status: int | None = await shell.wait()
     except TimeoutError:
         os.killpg(shell.pid, signal.SIGKILL)
@@ -62,7 +63,7 @@ async def run_page(
         status = None
     if status != 0:
         at = int((folder / "at").read_text())
-        how = f"did not end within {PAGE_WITHIN_S:g} s" if status is None else f"ended with status {status}"
+        how = f"did not end within {within_s:g} s" if status is None else f"ended with status {status}"
         raise _failed(page, commands[at], how, folder, at)
     for at, command in enumerate(commands):
         _check_output(page, command, folder, at)

@@ -68,7 +68,7 @@ class Reconciler:
         async with asyncio.TaskGroup() as parts:
             rounds = [
                 parts.create_task(self.kafka.run()),
-                parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
+                parts.create_task(keep_counting_states(self.database, interval_s=self._states_counted_every_s)),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, LEASE_OF_PASSES, self._one_pass)),
                 parts.create_task(self._plan_runner().run()),
                 parts.create_task(Migrator(self.database, self.owner).run()),
@@ -99,6 +99,10 @@ class Reconciler:
             full_interval=timedelta(seconds=self.settings.reconcile_full_interval_s), still_leader=self._renew_lease
         )
         RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
+
+    @property
+    def _states_counted_every_s(self) -> float:
+        return min(STATES_COUNTED_EVERY_S, self.settings.reconcile_interval_s)
 
     @property
     def _tools(self) -> RepairTools:

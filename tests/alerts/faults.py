@@ -1,0 +1,125 @@
+"""Faults that are injected into a running system, each with the one alert that it must raise."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from kb_shared.mongo.document_texts import text_id
+from kb_shared.mongo.keys import DocumentKey
+from tests.alerts.observed_system import ObservedSystem
+from tests.chaos.workload import Upstream, paragraph
+
+Injection = Callable[[ObservedSystem], AbstractAsyncContextManager[None]]
+"""Begins the fault when entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFault:
+    what: str
+    alert: str
+    inject: Injection
+    is_ended_by_commands: bool = True
+    """False if something outside of the system goes on until it is ended there."""
+
+
+def frozen(name: str) -> Injection:
+    """Stop a process as a frozen machine does: its connections stay open, and nothing answers."""
+
+    @asynccontextmanager
+    async def inject(observed: ObservedSystem) -> AsyncIterator[None]:
+        observed.process(name).suspend()
+        yield
+
+    return inject
+
+
+@asynccontextmanager
+async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
+    """Give mongod a twentieth of the time, until it is replaced by another process."""
+    mongod = observed.process("mongod")
+
+    async def slow_down() -> None:
+        while mongod.is_running():
+            mongod.suspend()
+            await asyncio.sleep(1.5)
+            mongod.resume()
+            await asyncio.sleep(0.1)
+
+    slowing = asyncio.create_task(slow_down())
+    try:
+        yield
+    finally:
+        slowing.cancel()
+        await asyncio.gather(slowing, return_exceptions=True)
+
+
+@asynccontextmanager
+async def limited_provider(observed: ObservedSystem) -> AsyncIterator[None]:
+    """Have the provider admit two calls per second, as from now on."""
+    observed.provider.calls_per_s = 2.0
+    yield
+
+
+@asynccontextmanager
+async def events_without_their_texts(observed: ObservedSystem) -> AsyncIterator[None]:
+    """Publish events that refer to texts which are stored only later."""
+    upstream, texts = Upstream(observed.system.organization_id), {}
+    for number in range(150):
+        document_id = f"late-{number}"
+        event = upstream.ocr(document_id, [paragraph(document_id)], tags=["late"])
+        texts[document_id] = event.text or ""
+        reference = text_id(DocumentKey(event.organization_id, document_id), texts[document_id], ())
+        event = event.model_copy(update={"text": None, "text_ref": reference})
+        await observed.system.events.publish(event)
+    yield
+    for document_id, text in texts.items():
+        stored = await observed.system.http.put(
+            f"/documents/{document_id}/text",
+            content=text.encode(),
+            headers={"Content-Type": "text/plain; charset=utf-8"},
+        )
+        stored.raise_for_status()
+
+
+@asynccontextmanager
+async def lost_documents(observed: ObservedSystem) -> AsyncIterator[None]:
+    """Delete most rows of the documents of a knowledge base."""
+    await observed.create_knowledge_base("archive", documents=40)
+    rows = {"document_id": {"$in": [f"archive-{number}" for number in range(30)]}}
+    deleted = await observed.system.database["documents"].delete_many(rows)
+    assert deleted.deleted_count == 30
+    yield
+
+
+@asynccontextmanager
+async def foreign_writer(observed: ObservedSystem) -> AsyncIterator[None]:
+    """Have another program delete rows of the index of documents again and again."""
+    kb_id = await observed.create_knowledge_base("shared", documents=40)
+    dice = random.Random(17)
+
+    async def write() -> None:
+        while True:
+            documents = dice.sample([f"shared-{number}" for number in range(40)], 10)
+            rows = {"kb_id": kb_id, "document_id": {"$in": documents}}
+            await observed.system.database["document_index"].delete_many(rows)
+            await asyncio.sleep(0.2)
+
+    writing = asyncio.create_task(write())
+    yield
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+FAULTS: Final = (
+    AlertFault("stopped indexer", "KbServiceDown", frozen("kb-indexer")),
+    AlertFault("provider outage", "KbProviderFailing", frozen("model-server")),
+    AlertFault("provider with a low limit", "KbProviderRateLimited", limited_provider),
+    AlertFault("lost broker", "KbKafkaDown", frozen("broker")),
+    AlertFault("burst of dead letters", "KbDeadLetterBurst", events_without_their_texts, is_ended_by_commands=False),
+    AlertFault("lost rows of documents", "KbReconcilerStopped", lost_documents),
+    AlertFault("drift that goes on", "KbDrift", foreign_writer, is_ended_by_commands=False),
+    AlertFault("slow mongod", "KbMongoSlow", slow_mongod),
+)

@@ -1,0 +1,78 @@
+"""Makes copies of the rules and routes in which time passes faster, so that an alert fires and ends within a minute.
+
+    windows, offsets    a 120th, at least 20 s: ten scrapes
+    `for`               a 120th, at least 12 s: the restart of a process takes as long as ever
+    ages                a tenth: limits of what has waited for some seconds
+    60 s to searchable  300 s: after an outage, documents come as late as ever
+    groups              notified after 5 s, and every 2 s
+
+Everything else is that of the repository, shares and numbers of events included.
+"""
+
+import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import promql_parser
+import yaml
+
+from tests.deployment.alert_rules import OBSERVABILITY
+
+FASTER: Final = 120
+AGES_FASTER: Final = 10
+SHORTEST_WINDOW: Final = timedelta(seconds=20)
+SHORTEST_FOR: Final = timedelta(seconds=12)
+INTERVAL_S: Final = 2.0
+"""Seconds between two scrapes, and between two evaluations."""
+_WINDOW: Final = re.compile(r"(?P<before>\[|offset )(?P<duration>\d[\dsmhdw]*)")
+_AGE: Final = re.compile(
+    r"(?P<before>(?:age|stuck|lag|timestamp)_seconds[^>\n]*> (?:bool )?)(?P<limit>\d+)", re.MULTILINE
+)
+_ROUTE: Final = {"group_wait": "5s", "group_interval": "2s", "repeat_interval": "1h"}
+
+
+def write_short_windows(folder: Path) -> Path:
+    """Write the configuration of Prometheus and Alertmanager to a folder, and return it."""
+    shutil.copytree(OBSERVABILITY / "prometheus", folder / "prometheus")
+    for file in (folder / "prometheus" / "rules").glob("*.yml"):
+        file.write_text(yaml.safe_dump(shorten_rules(yaml.safe_load(file.read_text()))))
+    routes = yaml.safe_load((OBSERVABILITY / "alertmanager" / "alertmanager.yml").read_text())
+    (folder / "alertmanager").mkdir()
+    (folder / "alertmanager" / "alertmanager.yml").write_text(yaml.safe_dump(shorten_routes(routes)))
+    return folder
+
+
+def shorten_rules(file: dict[str, Any]) -> dict[str, Any]:
+    # Without an interval of its own, a group has that of the configuration.
+    return {
+        "groups": [
+            {"name": group["name"], "rules": [_shorten_rule(rule) for rule in group["rules"]]}
+            for group in file["groups"]
+        ]
+    }
+
+
+def shorten_routes(config: dict[str, Any]) -> dict[str, Any]:
+    route = config["route"]
+    return {**config, "route": {**route, **_ROUTE, "routes": [{**each, **_ROUTE} for each in route["routes"]]}}
+
+
+def shorten_query(query: str) -> str:
+    """Return a query with shorter windows and lower limits of ages."""
+    query = _WINDOW.sub(lambda match: match["before"] + _shorter(match["duration"], SHORTEST_WINDOW), query)
+    query = _AGE.sub(lambda match: f"{match['before']}{int(match['limit']) / AGES_FASTER:g}", query)
+    return query.replace('le="60.0"', 'le="300.0"')
+
+
+def _shorten_rule(rule: dict[str, Any]) -> dict[str, Any]:
+    shortened = {**rule, "expr": shorten_query(rule["expr"])}
+    if "for" in rule:
+        shortened["for"] = _shorter(rule["for"], SHORTEST_FOR)
+    return shortened
+
+
+def _shorter(duration: str, shortest: timedelta) -> str:
+    length: timedelta = promql_parser.parse_duration(duration)
+    return f"{round(max(length / FASTER, shortest).total_seconds())}s"
