@@ -58,9 +58,14 @@ async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def limited_provider(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Have the provider admit two calls per second, as from now on."""
-    observed.provider.calls_per_s = 2.0
-    yield
+    """Have the provider admit fewer calls than the load makes."""
+    observed.provider.calls_per_s = 1.5
+    try:
+        yield
+    finally:
+        observed.provider.calls_per_s = None
+        unlimited = await observed.system.http.put(f"/knowledge-bases/{observed.kb_id}", json={"rate_limits": None})
+        unlimited.raise_for_status()
 
 
 @asynccontextmanager

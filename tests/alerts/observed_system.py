@@ -37,8 +37,8 @@ SETTINGS: Final = {
     "KB_RECONCILE_GRACE_S": "5",
 }
 """Settings under which the system notices and forgets a fault soon."""
-SEARCH_EVERY_S: Final = 0.3
-DOCUMENT_EVERY_S: Final = 0.5
+SEARCH_EVERY_S: Final = 0.5
+DOCUMENT_EVERY_S: Final = 1.0
 _WITHIN_S: Final = 10.0
 """A request of the load that takes longer is given up."""
 

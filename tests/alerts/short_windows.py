@@ -2,6 +2,7 @@
 
     windows, offsets    a 120th, at least 20 s: ten scrapes
     `for`               a 120th, at least 12 s: the restart of a process takes as long as ever
+    `keep_firing_for`   a 120th, at least 45 s: circuits stay open for as long as ever
     ages                a tenth: limits of what has waited for some seconds
     60 s to searchable  300 s: after an outage, documents come as late as ever
     groups              notified after 5 s, and every 2 s
@@ -23,7 +24,7 @@ from tests.deployment.alert_rules import OBSERVABILITY
 FASTER: Final = 120
 AGES_FASTER: Final = 10
 SHORTEST_WINDOW: Final = timedelta(seconds=20)
-SHORTEST_FOR: Final = timedelta(seconds=12)
+SHORTEST: Final = {"for": timedelta(seconds=12), "keep_firing_for": timedelta(seconds=45)}
 INTERVAL_S: Final = 2.0
 """Seconds between two scrapes, and between two evaluations."""
 _WINDOW: Final = re.compile(r"(?P<before>\[|offset )(?P<duration>\d[\dsmhdw]*)")
@@ -68,8 +69,9 @@ def shorten_query(query: str) -> str:
 
 def _shorten_rule(rule: dict[str, Any]) -> dict[str, Any]:
     shortened = {**rule, "expr": shorten_query(rule["expr"])}
-    if "for" in rule:
-        shortened["for"] = _shorter(rule["for"], SHORTEST_FOR)
+    for name, shortest in SHORTEST.items():
+        if name in rule:
+            shortened[name] = _shorter(rule[name], shortest)
     return shortened
 
 
