@@ -20,7 +20,6 @@ IMPOSED: Final = {
     "services/search/kb_search/runs/answer_schema.py:_refusing_unsupported.checked": "jsonschema calls it",
     "services/search/kb_search/runs/answer_schema.py:_unique_items": "jsonschema calls it",
     "shared/kb_shared/http/protocol.py:Protocol.__init__": "uvicorn calls it",
-    "shared/kb_shared/http/request_context.py:RequestContext._exchange": "ASGI: scope, receive, send",
     "shared/kb_shared/providers/public_transport.py:_PublicOnly.connect_tcp": "a method of httpcore's backend",
 }
 """Functions whose signature other software decides, with the reason."""

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
 import pytest
@@ -15,6 +15,7 @@ from tests.e2e.system import QUICK, system
 from tests.kafka_access import OPERATOR, kafka_access
 from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
+from tests.span_receiver import SpanReceiver, exporting_to, receiving_spans
 
 UNHURRIED = {
     **QUICK,
@@ -27,11 +28,20 @@ UNHURRIED = {
 
 
 @pytest.fixture(scope="package")
+def span_receiver() -> Iterator[SpanReceiver]:
+    """The collector to which the services of `running` export their spans."""
+    with receiving_spans() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="package")
 async def running(
     search_node: RunningMongo | SearchNodeProcess,
     broker: KafkaCluster | Broker,
     model_server: ModelServerProcess,
     zygote: Zygote,
+    *,
+    span_receiver: SpanReceiver,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[RunningSystem]:
     """All services, for all tests of this folder: each has its own documents, tags and KBs."""
@@ -42,7 +52,7 @@ async def running(
     async with (
         Stack(
             tmp_path_factory.mktemp("e2e"),
-            env={**UNHURRIED, **(access.settings_of(OPERATOR) if access else {})},
+            env={**UNHURRIED, **exporting_to(span_receiver), **(access.settings_of(OPERATOR) if access else {})},
             env_of=access.settings_of_services if access else {},
             mongo_uri=search_node.uri,
             kafka=broker if isinstance(broker, Broker) else broker.bootstrap,

@@ -10,6 +10,7 @@ from kb_indexer import bootstrap
 from kb_indexer.settings import IndexerSettings
 from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.observability.traced_process import exporting_spans
 from kb_shared.service import process
 from kb_shared.service.production import check_settings
 
@@ -22,7 +23,8 @@ async def serve(stop: asyncio.Event) -> None:
     metrics.export_build_info("kb-indexer")
     failpoints.arm()
     await check_settings(settings)
-    await bootstrap.serve(settings, stop)
+    with exporting_spans("kb-indexer"):
+        await bootstrap.serve(settings, stop)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, LANE_LIMITS, IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 
 _STRETCH: Final = 100
 _PAUSE_S: Final = 0.2
@@ -76,7 +76,6 @@ class BackfillRunner:
         return moved
 
     async def _stretch(self, scan: Backfill) -> bool:
-        tracing.start(scan.traceparent)
         # After `take`, which is a write: what these find is no older than the scan, and a majority has it.
         async with majority_reads(self._database) as majority:
             kb = await knowledge_bases.find(majority, scan.knowledge_base)
@@ -92,11 +91,18 @@ class BackfillRunner:
         allowance = min(BACKLOG_LIMIT - outstanding, LANE_LIMITS.of_organization - in_lanes, _STRETCH)
         if allowance <= 0:
             return False
+        with tracing.trace(spans.BACKFILL, _span_attributes(scan), incoming=scan.traceparent) as span:
+            requested = await self._request_jobs(scan, kb, limit=allowance)
+            span.set({"kb.documents": requested})
+        return True
+
+    async def _request_jobs(self, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> int:
+        """Request jobs for the next documents, or begin the next phase without any; return how many were requested."""
         async with majority_reads(self._database) as majority:
-            found = await _candidates(majority, scan, kb, limit=allowance)
+            found = await _candidates(majority, scan, kb, limit=limit)
         if not found:
             await self._next_phase(scan)
-            return True
+            return 0
         everyone = scan.force or scan.phase in _STATES
         async with majority_reads(self._database) as majority:
             wanted = found if everyone else list(await find_drift(majority, kb, found))
@@ -119,7 +125,7 @@ class BackfillRunner:
         )
         if not advanced:
             await self._withdraw_if_cancelled(scan)
-        return True
+        return len(wanted)
 
     async def _withdraw_if_cancelled(self, scan: Backfill) -> None:
         async with majority_reads(self._database) as majority:
@@ -135,6 +141,15 @@ class BackfillRunner:
             return
         await backfills.finish(self._database, scan, owner=self._owner)
         log.info("backfill.finished", kb_id=scan.kb_id, kind=scan.kind, queued=scan.queued)
+
+
+def _span_attributes(scan: Backfill) -> tracing.Attributes:
+    return {
+        "kb.organization_id": scan.organization_id,
+        "kb.kb_id": scan.kb_id,
+        "kb.backfill.kind": scan.kind,
+        "kb.backfill.phase": scan.phase,
+    }
 
 
 async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:

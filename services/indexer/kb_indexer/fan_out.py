@@ -50,7 +50,7 @@ from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import DocumentKey, TagKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 
 _MAX_RACES: Final = 20
 _REFERRED_AT_ONCE: Final = 8
@@ -96,7 +96,6 @@ class FanOut:
         return OrderingKey(organization_id=key.partition("/")[0], group="", key=key)
 
     async def handle(self, record: Record) -> None:
-        tracing.start(tracing.from_headers(record.headers))
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         require_key(record, key_of(event))
         await self._load.until_next_batch()
@@ -125,12 +124,23 @@ class FanOut:
 
     async def _document_event(self, envelope: Envelope, event: DocumentEvent) -> None:
         structlog.contextvars.bind_contextvars(organization_id=event.organization_id, document_id=event.document_id)
+        tracing.annotate(
+            {
+                "kb.organization_id": event.organization_id,
+                "kb.document_id": event.document_id,
+                "kb.event.type": event.TYPE,
+            }
+        )
         await reach("fan_out.before_projection")
-        async with self._referring if _refers(event) else nullcontext():
-            document, changed = await self._project(envelope, event)
+        with tracing.span(spans.PROJECT) as span:
+            async with self._referring if _refers(event) else nullcontext():
+                document, changed = await self._project(envelope, event)
+            span.set({"kb.changed": changed})
         await reach("fan_out.after_projection")
         await self._known_tags.register(event.organization_id, tag_ids=document.tag_ids)
-        concerned = await self._concerned(document, changed=changed)
+        with tracing.span(spans.SELECT_KBS) as span:
+            concerned = await self._concerned(document, changed=changed)
+            span.set({"kb.knowledge_bases": len(concerned)})
         commands = [
             SyncDocument(
                 organization_id=event.organization_id,

@@ -20,6 +20,7 @@ from kb_indexer.members import on_each_member
 from kb_shared.errors import SearchUnavailable
 from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import TIME_TO_SEARCHABLE_SECONDS
 
 GRACE_S: Final = 2.0
@@ -98,7 +99,9 @@ class SearchProbe:
         measured = not self._turns.locked()
         try:
             async with self._turns:
-                found = await _until(partial(_found_by_vector, watch))
+                with tracing.span(spans.SEARCHABLE) as span:
+                    found = await _until(partial(_found_by_vector, watch))
+                    span.set({"kb.found": found})
             if found and measured:
                 TIME_TO_SEARCHABLE_SECONDS.labels(watch.path).observe(
                     max(0.0, (datetime.now(UTC) - watch.occurred_at).total_seconds())

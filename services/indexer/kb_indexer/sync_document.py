@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 
@@ -48,12 +48,13 @@ from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import (
     CHUNKS_INDEXED,
     EVENT_PROCESSING_SECONDS,
     forget_knowledge_base,
 )
+from kb_shared.observability.tracing import TraceSpan
 
 MAX_CRASHES: Final = 10
 _MAX_DECISIONS: Final = 10
@@ -100,11 +101,18 @@ class SyncDocumentHandler:
         return OrderingKey(organization_id=read_organization_id(record), group=key.partition("/")[0], key=key)
 
     async def handle(self, record: Record) -> None:
-        tracing.start(tracing.from_headers(record.headers))
         _, command = decode(record.value, INDEX_REQUESTS)
         require_key(record, key_of(command))
         structlog.contextvars.bind_contextvars(
             organization_id=command.organization_id, kb_id=command.kb_id, document_id=command.document_id
+        )
+        tracing.annotate(
+            {
+                "kb.organization_id": command.organization_id,
+                "kb.kb_id": command.kb_id,
+                "kb.document_id": command.document_id,
+                "kb.reason": command.reason,
+            }
         )
         with self._load.at_work(), mongo_errors():
             async with self._leases.hold(command) as job:
@@ -142,6 +150,7 @@ class SyncDocumentHandler:
                 await self._leases.close_job(job, finished=await index_jobs.finish(self._database, job))
                 return
             action = await self._decide_action(kb, document, indexed, force=job.force)
+            tracing.annotate({"kb.action": action})
             try:
                 await self._apply_action(action, job, kb=kb, document=document)
             except StaleDecision:
@@ -192,8 +201,9 @@ class SyncDocumentHandler:
 
     async def _remove(self, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> None:
         async with self._leases.for_swap(job):
-            with self._load.timed():
+            with self._load.timed(), tracing.span(spans.SWAP, {"kb.swap.kind": "remove"}) as span:
                 removed = await remove_document(self._database, job, kb, document=document, lifetime_s=self._lifetime_s)
+                span.set({"kb.chunks.retired": removed.retired})
         await reach("removal.after_commit")
         if awaits_text(document, kb):
             await index_jobs.wait_for_text(self._database, job)
@@ -202,7 +212,7 @@ class SyncDocumentHandler:
         log.info("document.removed", chunks=removed.retired)
 
     async def _refresh(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
-        async with self._swapping(job, kb):
+        async with self._swapping(job, kb, kind="refresh"):
             swapped = await replace_document(
                 self._database, job, kb, document=document, chunks=None, lifetime_s=self._lifetime_s
             )
@@ -220,21 +230,25 @@ class SyncDocumentHandler:
                 await self._embedder.check_available(
                     model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, allowance=allowance
                 )
-            chunks = await self._chunk(kb, document, allowance)
+            with tracing.span(spans.CHUNK) as span:
+                chunks = await self._chunk(kb, document, allowance)
+                span.set({"kb.chunks": len(chunks)})
             await self._size_limits.check(kb, document.document_id, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
-            embedded = await self._embedder.embed(
-                [chunk.embedded_text for chunk in chunks],
-                model=kb.embedding_model,
-                dimensions=kb.embedding_dimensions,
-                purpose=purpose,
-                rate_limits=kb.rate_limits,
-                allowance=allowance,
-            )
+            with tracing.span(spans.EMBED, {"kb.chunks": len(chunks)}) as span:
+                embedded = await self._embedder.embed(
+                    [chunk.embedded_text for chunk in chunks],
+                    model=kb.embedding_model,
+                    dimensions=kb.embedding_dimensions,
+                    purpose=purpose,
+                    rate_limits=kb.rate_limits,
+                    allowance=allowance,
+                )
+                span.set({"kb.cache_hits": embedded.cached, "kb.embeddings": embedded.generated})
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
-        async with self._swapping(job, kb):
+        async with self._swapping(job, kb, kind="replace") as span:
             swapped = await replace_document(
                 self._database,
                 job,
@@ -243,6 +257,13 @@ class SyncDocumentHandler:
                 chunks=rows,
                 space=embedded.space,
                 lifetime_s=self._lifetime_s,
+            )
+            span.set(
+                {
+                    "kb.chunks": len(rows),
+                    "kb.chunks.inserted": len(swapped.inserted),
+                    "kb.chunks.retired": swapped.retired,
+                }
             )
         await reach("swap.after_commit")
         EVENT_PROCESSING_SECONDS.labels("chunk").observe(chunked - began)
@@ -262,14 +283,17 @@ class SyncDocumentHandler:
         )
 
     @asynccontextmanager
-    async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
+    async def _swapping(
+        self, job: IndexJob, kb: KnowledgeBase, *, kind: Literal["refresh", "replace"]
+    ) -> AsyncIterator[TraceSpan]:
         """Hold the lease for a swap in the block. Documents with the same KB slot take turns."""
-        async with (
-            self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
-            self._leases.for_swap(job),
-        ):
-            with self._load.timed():
-                yield
+        with tracing.span(spans.SWAP, {"kb.swap.kind": kind}) as span:
+            async with (
+                self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
+                self._leases.for_swap(job),
+            ):
+                with self._load.timed():
+                    yield span
 
     async def _chunk(self, kb: KnowledgeBase, document: Document, allowance: SpendAllowance) -> list[Chunk]:
         if document.text is None:

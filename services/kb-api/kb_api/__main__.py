@@ -6,6 +6,7 @@ from kb_api.bootstrap import build
 from kb_api.settings import ApiSettings
 from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.observability.traced_process import exporting_spans
 from kb_shared.service import process
 from kb_shared.service.production import check_settings
 
@@ -16,8 +17,9 @@ async def serve(stop: asyncio.Event) -> None:
     metrics.export_build_info("kb-api")
     failpoints.arm()
     await check_settings(settings)
-    async with build(settings) as api:
-        await api.run(stop)
+    with exporting_spans("kb-api"):
+        async with build(settings) as api:
+            await api.run(stop)
 
 
 def main() -> None:

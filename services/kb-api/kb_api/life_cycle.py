@@ -32,7 +32,7 @@ from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
-from kb_shared.observability import metrics, tracing
+from kb_shared.observability import metrics, spans, tracing
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
@@ -199,10 +199,10 @@ async def _delete(database: Database, kb: KnowledgeBase) -> bool:
         outcome = KnowledgeBaseDeleted(organization_id=kb.organization_id, kb_id=kb.kb_id)
         await announce(database, session, Announcement(outcome, seq=kb.tags_version + 1), source=SOURCE)
 
-    tracing.start()
-    await in_transaction(database, delete_rows)
-    metrics.forget_knowledge_base(kb.kb_id)
-    _log.info("knowledge_base.deleted", kb_id=kb.kb_id)
+    with tracing.trace(spans.DELETE_KB, {"kb.organization_id": kb.organization_id, "kb.kb_id": kb.kb_id}):
+        await in_transaction(database, delete_rows)
+        metrics.forget_knowledge_base(kb.kb_id)
+        _log.info("knowledge_base.deleted", kb_id=kb.kb_id)
     return True
 
 

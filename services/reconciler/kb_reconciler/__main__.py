@@ -6,6 +6,7 @@ from kb_reconciler import bootstrap
 from kb_reconciler.settings import ReconcilerSettings
 from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.observability.traced_process import exporting_spans
 from kb_shared.service import process
 from kb_shared.service.production import check_settings
 
@@ -16,7 +17,8 @@ async def serve(stop: asyncio.Event) -> None:
     metrics.export_build_info("kb-reconciler")
     failpoints.arm()
     await check_settings(settings)
-    await bootstrap.serve(settings, stop)
+    with exporting_spans("kb-reconciler"):
+        await bootstrap.serve(settings, stop)
 
 
 def main() -> None:

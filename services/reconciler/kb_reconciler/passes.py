@@ -32,7 +32,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.reconcile_passes import ReconcilePass
 from kb_shared.mongo.reconcile_plans import PlanScope
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import RECONCILER_DRIFT, RECONCILER_PASS_SECONDS, RECONCILER_REPAIRS
 
 _OVERLAP: Final = timedelta(minutes=5)
@@ -207,6 +207,21 @@ class Passes:
         everything: AsyncIterator[_Work],
         still_leader: Callable[[], Awaitable[None]],
     ) -> PassReport:
+        with tracing.trace(spans.RECONCILE_PASS, {"kb.pass": kind}) as span:
+            report = await self._compare_all(kind, everything, still_leader)
+            span.set(
+                {
+                    "kb.drift.found": report.total.found.total(),
+                    "kb.drift.repaired": report.total.repaired.total(),
+                    "kb.drift.stopped": report.total.stopped.total(),
+                    "kb.skipped": report.skipped,
+                }
+            )
+        return report
+
+    async def _compare_all(
+        self, kind: PassKind, everything: AsyncIterator[_Work], still_leader: Callable[[], Awaitable[None]]
+    ) -> PassReport:
         report, started_at = PassReport(), datetime.now(UTC)
         async for work in everything:
             kb = work.kb
@@ -214,7 +229,20 @@ class Passes:
                 # It is being scanned, and what the scan has not reached yet is no drift; or it can't be indexed now.
                 report.leave(kb, work.comparisons)
                 continue
-            tracing.start()
+            await self._compare(work, report, still_leader)
+        await reconcile_passes.add(self.database, _stored(kind, report, started_at))
+        RECONCILER_PASS_SECONDS.labels(kind).observe((datetime.now(UTC) - started_at).total_seconds())
+        _publish(kind, report)
+        return report
+
+    async def _compare(self, work: _Work, report: PassReport, still_leader: Callable[[], Awaitable[None]]) -> None:
+        kb, here = work.kb, tracing.current_span()
+        # A trace of its own: the documents of all KBs in one trace would be too many.
+        with tracing.trace(
+            spans.RECONCILE_KB,
+            {"kb.organization_id": kb.organization_id, "kb.kb_id": kb.kb_id},
+            links=[here] if here is not None else [],
+        ):
             try:
                 reconciler = KnowledgeBaseReconciler(
                     self.tools,
@@ -232,10 +260,6 @@ class Passes:
                 log.warning("knowledge_base.skipped", kb_id=kb.kb_id, error=type(error).__name__)
                 report.skipped += 1
                 report.leave(kb, work.comparisons)
-        await reconcile_passes.add(self.database, _stored(kind, report, started_at))
-        RECONCILER_PASS_SECONDS.labels(kind).observe((datetime.now(UTC) - started_at).total_seconds())
-        _publish(kind, report)
-        return report
 
     async def _store_stopped(self, kb: KnowledgeBase, result: KnowledgeBaseReport) -> None:
         """Store a plan for the removals that were not made, unless one waits for a person already."""

@@ -20,7 +20,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanState, ReconcilePlan
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 
 LEASE: Final = timedelta(seconds=60)
 POLL_S: Final = 1.0
@@ -63,11 +63,13 @@ class PlanRunner:
         plan = await reconcile_plans.claim(self.database, owner=self.owner, lease=self.lease)
         if plan is None:
             return False
-        tracing.start()
-        try:
-            await self._execute(plan)
-        except PlanLost:
-            log.warning("plan.lost", plan_id=plan.plan_id)
+        with tracing.trace(
+            spans.RECONCILE_PLAN, {"kb.organization_id": plan.organization_id, "kb.plan_id": plan.plan_id}
+        ):
+            try:
+                await self._execute(plan)
+            except PlanLost:
+                log.warning("plan.lost", plan_id=plan.plan_id)
         return True
 
     async def _execute(self, plan: ReconcilePlan) -> None:
@@ -118,7 +120,8 @@ class PlanRunner:
                 rules=rules,
                 on_found=store if plan.lists_only else ignore,
             )
-            report = await reconciler.run(self._while_held(plan, kb))
+            with tracing.span(spans.RECONCILE_KB, {"kb.organization_id": kb.organization_id, "kb.kb_id": kb.kb_id}):
+                report = await reconciler.run(self._while_held(plan, kb))
             outcome.add(report)
             await store(report.stopped_repairs)
 

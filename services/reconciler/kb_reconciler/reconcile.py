@@ -23,6 +23,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.reconcile_plans import PlannedRepair
+from kb_shared.observability import spans, tracing
 
 MAX_REMOVED_SHARE: Final = 0.1
 MAX_REMOVED: Final = 20
@@ -105,6 +106,13 @@ class KnowledgeBaseReconciler:
         await self._remove(removals)
         if self.whole:
             await self._reconcile_whole()
+        tracing.annotate(
+            {
+                "kb.drift.found": self.report.found.total(),
+                "kb.drift.repaired": self.report.repaired.total(),
+                "kb.drift.stopped": self.report.stopped.total(),
+            }
+        )
         return self.report
 
     async def _find(self, part: Slice) -> list[PlannedRepair]:
@@ -141,7 +149,13 @@ class KnowledgeBaseReconciler:
             room = await self._room() if kind.opens_jobs else len(document_ids)
             now, document_ids = document_ids[:room], document_ids[room:]
             if now:
-                repaired = await kind.repair(self.tools, self.kb, now)
+                attributes: tracing.Attributes = {
+                    "kb.kb_id": self.kb.kb_id,
+                    "kb.drift.kind": kind.name,
+                    "kb.documents": len(now),
+                }
+                with tracing.span(spans.REPAIR, attributes, of=kind.name):
+                    repaired = await kind.repair(self.tools, self.kb, now)
                 self.report.repaired[kind.name] += repaired
                 log.info(
                     "drift.repaired",
@@ -193,7 +207,8 @@ class KnowledgeBaseReconciler:
         repair = self._plan(kind.name)
         await self.on_found([repair])
         if self.rules.admits(repair):
-            repaired = await kind.repair(self.database, self.kb)
+            with tracing.span(spans.REPAIR, {"kb.kb_id": self.kb.kb_id, "kb.drift.kind": kind.name}, of=kind.name):
+                repaired = await kind.repair(self.database, self.kb)
             self.report.repaired[kind.name] += repaired
             self.report.complete &= repaired
             log.info("drift.repaired", kind=kind.name, kb_id=self.kb.kb_id, repaired=repaired)

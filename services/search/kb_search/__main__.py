@@ -7,6 +7,7 @@ from kb_search.settings import SearchSettings
 from kb_shared import failpoints
 from kb_shared.http import server
 from kb_shared.observability import logs, metrics
+from kb_shared.observability.traced_process import exporting_spans
 from kb_shared.service import process
 from kb_shared.service.production import check_settings
 
@@ -17,8 +18,9 @@ async def serve(stop: asyncio.Event) -> None:
     metrics.export_build_info("kb-search")
     failpoints.arm()
     await check_settings(settings)
-    async with build(settings, stop) as app:
-        await server.run(app, settings, stop)
+    with exporting_spans("kb-search"):
+        async with build(settings, stop) as app:
+            await server.run(app, settings, stop)
 
 
 def main() -> None:

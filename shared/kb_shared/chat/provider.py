@@ -17,7 +17,10 @@ from kb_shared.chat.completion import (
     whole_characters,
 )
 from kb_shared.chat.models import BundledChatModel, ChatModel
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
+from kb_shared.observability.tracing import TraceSpan
+from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.provider_errors import StatusClass, bad_answer, classified, timed_out
@@ -83,6 +86,23 @@ class ChatProvider:
             BatchRefused: 400, 413, 422: too long, or not allowed.
             ProviderRefused: any other 4xx.
         """
+        attributes = call_attributes("chat", model.name, model.route) | {"kb.streamed": on_text is not None}
+        with tracing.span(spans.CHAT, attributes, of=model.label) as span:
+            return await self._complete(request, model, timeout_s=timeout_s, on_text=on_text, span=span)
+
+    async def close(self) -> None:
+        """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
+        await self._named_addresses.close()
+
+    async def _complete(
+        self,
+        request: CompletionRequest,
+        model: ChatModel,
+        *,
+        timeout_s: float,
+        on_text: OnText | None,
+        span: TraceSpan,
+    ) -> Completion:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s):
@@ -101,14 +121,12 @@ class ChatProvider:
             CHAT_CALLS.labels(model.label, "2xx").inc()
             CHAT_TOKENS.labels(model.label, "prompt").inc(completion.prompt_tokens)
             CHAT_TOKENS.labels(model.label, "completion").inc(completion.completion_tokens)
+            span.set({"kb.status_class": "2xx", **token_counts(completion)})
             return completion
+        span.set({"kb.status_class": status_class})
         CHAT_CALLS.labels(model.label, status_class).inc()
         # Raised out here, so that no provider's words travel along as its context.
         raise failure
-
-    async def close(self) -> None:
-        """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
-        await self._named_addresses.close()
 
     async def _request_completion(
         self, request: CompletionRequest, model: ChatModel, *, timeout_s: float, on_text: OnText | None
@@ -267,6 +285,14 @@ def broken_off(text: str, request: CompletionRequest, model: ChatModel) -> Compl
         tokens_are_counted=False,
         is_cut=True,
     )
+
+
+def token_counts(completion: Completion) -> tracing.Attributes:
+    """Return the tokens of a completion as attributes of a span."""
+    return {
+        "gen_ai.usage.input_tokens": completion.prompt_tokens,
+        "gen_ai.usage.output_tokens": completion.completion_tokens,
+    }
 
 
 def _tool_call(call: Any) -> ToolCall:

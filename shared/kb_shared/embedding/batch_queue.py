@@ -12,6 +12,7 @@ from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.sub_batches import MAX_CHARACTERS, sub_batches
 from kb_shared.mongo.vector import Vector
+from kb_shared.observability.tracing import TraceSpan, current_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class PendingText:
     nano_usd: int
     """Price of its embedding; 0 if no price is known."""
     delivery: "asyncio.Future[Delivered]"
+    span: TraceSpan | None
+    """Span of the first caller, in whose trace it is embedded."""
     waiting: int = 0
     """Number of callers that still wait for it."""
 
@@ -72,7 +75,8 @@ class BatchQueue:
         pending = self._pending.get(chunk_hash)
         is_first = pending is None
         if pending is None:
-            pending = PendingText(chunk_hash, text, purpose, nano_usd, asyncio.get_running_loop().create_future())
+            delivery = asyncio.get_running_loop().create_future()
+            pending = PendingText(chunk_hash, text, purpose, nano_usd, delivery, current_span())
             self._pending[chunk_hash] = self._queue[chunk_hash] = pending
             self._characters += len(text)
         pending.waiting += 1

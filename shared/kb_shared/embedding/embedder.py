@@ -24,6 +24,7 @@ from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.mongo.vector import Vector
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS
 
 BeforePaying: TypeAlias = Callable[[], Awaitable[None]]
@@ -170,8 +171,10 @@ class Embedder:
         key = batch_key(model, dimensions, purpose, cache_scope=self._cache_scope)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         distinct = dict(zip(hashes, texts, strict=True))
-        vectors = await self._known.find(key.space, distinct, keep_for=key.lifetime_from_use)
-        found = len(vectors)
+        with tracing.span(spans.FIND_VECTORS, {"kb.texts": len(distinct)}) as span:
+            vectors = await self._known.find(key.space, distinct, keep_for=key.lifetime_from_use)
+            found = len(vectors)
+            span.set({"kb.cache_hits": found})
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         if before_paying is not None and missing:
             await before_paying()

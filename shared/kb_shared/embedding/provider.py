@@ -10,7 +10,10 @@ from kb_shared.embedding.late_models import LateModelFailed, LateModels
 from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, EmbeddingModel, InputType
 from kb_shared.errors import TimedOut
 from kb_shared.mongo.vector import Vector
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
+from kb_shared.observability.tracing import TraceSpan
+from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.provider_errors import (
@@ -77,6 +80,26 @@ class Provider:
             BatchRefused: 400, 413, 422, or a text that is too long: ask for fewer.
             ProviderRefused: any other 4xx, or an answer that is larger than a right one can be.
         """
+        attributes = call_attributes("embeddings", model.name, model.route) | {"kb.texts": len(texts)}
+        with tracing.span(spans.EMBEDDINGS, attributes, of=model.label) as span:
+            return await self._embed(texts, model, dimensions=dimensions, input_type=input_type, span=span)
+
+    async def close(self) -> None:
+        """Close the connections. litellm shares them between all of its callers in this process."""
+        self._late_models.close()
+        await self._named_addresses.close()
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
+
+    async def _embed(
+        self,
+        texts: Sequence[str],
+        model: EmbeddingModel,
+        *,
+        dimensions: int | None,
+        input_type: InputType,
+        span: TraceSpan,
+    ) -> list[Vector]:
         EMBEDDING_API_CALLS.labels(model.label).inc()
         began = time.perf_counter()
         try:
@@ -96,20 +119,15 @@ class Provider:
         else:
             EMBEDDING_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
             PROVIDER_RESPONSES.labels(model.label, "2xx").inc()
+            span.set({"kb.status_class": "2xx", "gen_ai.embeddings.dimension.count": len(vectors[0])})
             return vectors
+        span.set({"kb.status_class": status_class})
         if status_class == "timeout" and time.perf_counter() - began > self.timeout_s + STARVED_AFTER_S:
             # The answer may have arrived long before: this says nothing about the provider.
             raise TimedOut("this process had too little CPU to read the answer of a provider in time")
         PROVIDER_RESPONSES.labels(model.label, status_class).inc()
         # Raised out here, so that no provider's words travel along as its context.
         raise failure
-
-    async def close(self) -> None:
-        """Close the connections. litellm shares them between all of its callers in this process."""
-        self._late_models.close()
-        await self._named_addresses.close()
-        await litellm.close_litellm_async_clients()
-        litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _request_vectors(
         self, texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType

@@ -16,6 +16,7 @@ from kb_shared.failpoints import reach
 from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vector import Vector
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import EMBEDDING_CACHE_MISSES
 
 
@@ -109,7 +110,8 @@ class VectorBuyer:
             return await self._purchase([by_hash[chunk_hash] for chunk_hash in texts], model, key)
 
         try:
-            answers = await ask_in_parts({pending.chunk_hash: pending.text for pending in batch}, ask)
+            with tracing.within(batch[0].span), _batch_span(batch, model):
+                answers = await ask_in_parts({pending.chunk_hash: pending.text for pending in batch}, ask)
         except Exception as error:  # noqa: BLE001  # it belongs to those who wait
             _fail(batch, error)
             return
@@ -133,11 +135,22 @@ class VectorBuyer:
             BoughtVector(pending.chunk_hash, vector, pending.purpose, pending.nano_usd)
             for pending, vector in zip(batch, vectors, strict=True)
         ]
-        charged = await store_purchase(self._database, Purchase(bought, key.space, key.lifetime, model.label))
+        with tracing.span(spans.STORE_VECTORS, {"kb.texts": len(bought)}) as span:
+            charged = await store_purchase(self._database, Purchase(bought, key.space, key.lifetime, model.label))
+            span.set({"kb.embeddings": len(charged)})
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(bought))
         await reach("embed.after_store")
         for pending, vector in zip(batch, vectors, strict=True):
             pending.delivery.set_result(Delivered(vector, pending.chunk_hash in charged))
+
+
+def _batch_span(batch: Sequence[PendingText], model: EmbeddingModel) -> tracing.TraceSpan:
+    first, *others = dict.fromkeys(pending.span for pending in batch)
+    return tracing.span(
+        spans.EMBED_BATCH,
+        {"gen_ai.request.model": model.name, "kb.texts": len(batch)},
+        links=[span for span in others if span is not None and span is not first],
+    )
 
 
 def _is_paid(pending: PendingText, is_first: bool) -> bool:

@@ -7,6 +7,7 @@ import structlog
 from starlette.types import Scope
 
 from kb_shared.observability import metrics
+from kb_shared.observability.tracing import TraceSpan
 
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 OTHER_METHOD: Final = "other"
@@ -17,14 +18,18 @@ CLIENT_CLOSED_REQUEST: Final = 499
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes that are not logged: probes call them continually and get the reason in the response."""
 
+_IDS: Final = ("organization_id", "kb_id", "document_id")
+"""Parameters of paths that a span gets as attributes."""
+
 _log = structlog.get_logger()
 
 
 class Exchange:
     """A request with its response, from the head of the request on; `end` counts and logs it."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, span: TraceSpan | None = None) -> None:
         self._scope = scope
+        self._span = span
         self._begun = perf_counter()
         self.status: int | None = None
         """Status of the answer; None until it begins."""
@@ -50,6 +55,10 @@ class Exchange:
         seconds = perf_counter() - self._begun
         metrics.HTTP_REQUESTS.labels(route, method, str(status)).inc()
         metrics.HTTP_REQUEST_SECONDS.labels(route, method).observe(seconds)
+        if self._span is not None and self._span.is_recorded:
+            self._complete(self._span, route, method, status=status)
+            if status >= 500 and not failed:  # the first status of an error that is not the caller's
+                self._span.fail(str(status))
         if status < 400 or failed or route in PROBED:  # the first status of an error
             return
         fields = {"method": method, "route": route, "status": status, "duration_s": round(seconds, 3)}
@@ -59,3 +68,10 @@ class Exchange:
             _log.warning("http.failed", **fields)
         else:
             _log.info("http.refused", **fields)
+
+    def _complete(self, span: TraceSpan, route: str, method: str, *, status: int) -> None:
+        span.rename(f"{method} {route}".strip())
+        span.set({"http.request.method": method, "http.route": route, "http.response.status_code": status})
+        if status < 400:  # the ids exist, or are those of something new
+            ids = self._scope.get("path_params", {})
+            span.set({f"kb.{name}": ids[name] for name in _IDS if name in ids})

@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import MutableMapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import structlog
@@ -12,9 +12,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb_shared.http.body_deadline import BodyDeadline
-from kb_shared.http.exchange import Exchange
+from kb_shared.http.exchange import PROBED, Exchange
 from kb_shared.http.security_headers import with_security_headers
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
+from kb_shared.observability.tracing import TraceSpan
 
 HEADER = "X-Request-Id"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
@@ -39,13 +40,14 @@ class RequestContext:
         # Closed when the response has been sent, however long it streams.
         with ExitStack() as resources, structlog.contextvars.bound_contextvars(request_id=request_id):
             scope.setdefault("state", {}).update(request_id=request_id, resources=resources)
-            tracing.start(headers.get(tracing.HEADER))
             if "content-length" in headers or "transfer-encoding" in headers:
                 receive = BodyDeadline(receive, timeout_s=self._body_timeout_s)
-            await self._exchange(scope, receive, send, request_id)
+            with _trace(scope, headers, request_id) as span:
+                await self._exchange(scope, receive, send, span=span)
 
-    async def _exchange(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        exchange = Exchange(scope)
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send, *, span: TraceSpan | None) -> None:
+        exchange = Exchange(scope, span)
+        request_id = request_id_of(scope)
         failed = False
 
         async def send_with_headers(message: Message) -> None:
@@ -57,14 +59,22 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception:  # the edge: the caller gets a response, and the log gets the type of any error
+        except Exception as error:  # the edge: the caller gets a response, and the log gets the type of any error
             failed = True
+            if span is not None:
+                span.fail(error)
             _log.exception("http.failed", method=scope["method"], route=exchange.route)
             if exchange.status is not None:
                 raise
             await _internal_error(request_id)(scope, receive, send_with_headers)
         finally:
             exchange.end(failed=failed)
+
+
+def _trace(scope: Scope, headers: Headers, request_id: str) -> AbstractContextManager[TraceSpan | None]:
+    if scope["path"] in PROBED:
+        return nullcontext()
+    return tracing.trace(spans.HTTP_REQUEST, {"kb.request_id": request_id}, incoming=headers.get(tracing.HEADER))
 
 
 def request_id_of(scope: MutableMapping[str, Any]) -> str:

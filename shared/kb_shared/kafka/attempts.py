@@ -11,7 +11,8 @@ from kb_shared.errors import Parked, PermanentError, TransientError
 from kb_shared.kafka.offsets import OffsetTracker
 from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record
 from kb_shared.kafka.retries import pause_s
-from kb_shared.observability import metrics
+from kb_shared.observability import metrics, spans, tracing
+from kb_shared.observability.tracing import TraceSpan
 
 MAX_TRIES_OF_A_BUG = 3
 
@@ -55,6 +56,13 @@ class Attempts:
 
     async def attempt(self, item: InFlightRecord) -> TryAgain | None:
         """Try the record once; return None if it is finished, which means handled or among the dead letters."""
+        record = item.record
+        with tracing.trace(
+            spans.PROCESS, _span_attributes(item), of=record.topic, incoming=tracing.from_headers(record.headers)
+        ) as span:
+            return await self._attempt(item, span)
+
+    async def _attempt(self, item: InFlightRecord, span: TraceSpan) -> TryAgain | None:
         try:
             if item.dead_letter_reason is None:
                 await self._handler.handle(item.record)
@@ -64,12 +72,13 @@ class Attempts:
             if _is_cancelled():
                 raise
             # A library cancelled something of its own inside the handler.
-            return self._classify(item, error)
+            return self._classify(item, error, span=span)
         except Exception as error:  # noqa: BLE001  # the consumer's loop: no error of a handler may end it
-            return self._classify(item, error)
+            return self._classify(item, error, span=span)
         await failpoints.reach("consumer.after_handle")
         outcome = "handled" if item.dead_letter_reason is None else "dead_lettered"
         metrics.EVENTS_CONSUMED.labels(topic=item.record.topic, outcome=outcome).inc()
+        span.set({"kb.outcome": outcome})
         return None
 
     async def _publish_dead_letter(self, record: Record, dead_letter_reason: DeadLetterReason) -> None:
@@ -77,7 +86,13 @@ class Attempts:
         metrics.DLQ_MESSAGES.labels(topic=record.topic, reason=dead_letter_reason.reason).inc()
         log.warning("record.dead_lettered", **_log_fields(record), reason=dead_letter_reason.reason)
 
-    def _classify(self, item: InFlightRecord, error: BaseException) -> TryAgain:
+    def _classify(self, item: InFlightRecord, error: BaseException, *, span: TraceSpan) -> TryAgain:
+        span.fail(error)
+        decision = self._decide(item, error)
+        span.set({"kb.outcome": "retried" if item.dead_letter_reason is None else "refused"})
+        return decision
+
+    def _decide(self, item: InFlightRecord, error: BaseException) -> TryAgain:
         if item.dead_letter_reason is not None:
             return self._retry(item, error, retry_after_s=None)
         match error:
@@ -121,6 +136,21 @@ class Attempts:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _span_attributes(item: InFlightRecord) -> tracing.Attributes | None:
+    if not tracing.is_recording():
+        return None
+    record = item.record
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": record.topic,
+        "messaging.destination.partition.id": str(record.partition),
+        "messaging.kafka.offset": record.offset,
+        "kb.tries": item.tries,
+    }
 
 
 def _log_fields(record: Record) -> dict[str, str | int]:

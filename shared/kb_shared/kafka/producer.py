@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
@@ -16,9 +16,10 @@ from kb_shared.kafka.client_shutdown import shut_down_client
 from kb_shared.kafka.headers import Headers, to_wire
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.send_errors import REFUSALS, needs_new_client, translate_error
+from kb_shared.kafka.send_spans import begin_send_span, end_send_spans, name_parent
 from kb_shared.kafka_connection.clients import producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.observability import metrics
+from kb_shared.observability import metrics, tracing
 
 OLD_CLIENT_WITHIN_S: Final = 5.0
 """Time for which a client that is replaced may deliver to the partitions that it can write to."""
@@ -164,6 +165,22 @@ class Producer:
         Messages after a refused one are sent anyway. Messages of one key are written in the order given. But a message
         can be written although an earlier one failed with a transient error: to restore the order, send both again.
         """
+        if not tracing.is_recording():
+            return await self._deliver(messages)
+        begun = [begin_send_span(message.topic, message.headers) for message in messages]
+        outcomes: list[DeliveryOutcome] = [None] * len(messages)
+        try:
+            outcomes = await self._deliver(
+                [
+                    replace(message, headers=name_parent(message.headers, span))
+                    for message, span in zip(messages, begun, strict=True)
+                ]
+            )
+        finally:
+            end_send_spans(begun, outcomes)
+        return outcomes
+
+    async def _deliver(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
         loop = asyncio.get_running_loop()
         deliveries = [_Delivery(message, loop.create_future()) for message in messages]
         try:

@@ -16,7 +16,7 @@ from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import IndexJob, Opened, SyncRequest
 from kb_shared.mongo.keys import MembershipKey
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 
 NOTE_AFTER_S: Final = 15.0
 """Age at which a published command is noted. Most jobs are finished by then and need no further write."""
@@ -59,6 +59,18 @@ class IndexRequests:
         """
         if not commands:
             return
+        with tracing.span(spans.REQUEST_JOBS, {"kb.jobs": len(commands), "kb.queued": queued, "kb.bulk": bulk}):
+            await self._request(commands, occurred_at, bulk=bulk, queued=queued, backfill_id=backfill_id)
+
+    async def _request(
+        self,
+        commands: Collection[SyncDocument],
+        occurred_at: datetime | None,
+        *,
+        bulk: bool,
+        queued: bool,
+        backfill_id: str | None,
+    ) -> None:
         request = SyncRequest(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id, queued)
         opened = await self._opened(request)
         await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
@@ -90,7 +102,7 @@ class IndexRequests:
     async def publish_jobs(self, jobs: Collection[IndexJob], *, bulk: bool) -> None:
         """Send the commands of jobs again, or for the first time, each in the trace of its job."""
         await self._producer.send_all(
-            [self._message(job.command(), tracing.child_of(job.traceparent), bulk=bulk) for job in jobs]
+            [self._message(job.command(), tracing.continued(job.traceparent), bulk=bulk) for job in jobs]
         )
 
     def _message(self, command: SyncDocument, traceparent: str, *, bulk: bool) -> ProducerMessage:

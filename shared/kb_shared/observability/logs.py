@@ -7,6 +7,7 @@ from typing import TextIO, cast
 import stamina.instrumentation
 import structlog
 
+from kb_shared.observability import tracing
 from kb_shared.observability.log_limit import RepetitionFilter
 from kb_shared.observability.log_stream import LogStream
 
@@ -16,6 +17,7 @@ def configure(service: str, level: str = "INFO") -> None:
     stream = LogStream(sys.stderr)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_trace,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -46,6 +48,11 @@ def configure(service: str, level: str = "INFO") -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     # Its own structlog hook logs the arguments of retried calls: texts and keys.
     stamina.instrumentation.set_on_retry_hooks([])
+
+
+def _add_trace(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    event.update(tracing.log_fields())
+    return event
 
 
 def _exception_type_only(

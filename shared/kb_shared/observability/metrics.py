@@ -372,6 +372,12 @@ SEARCH_FILTER_REJECTED = Counter(
     "Filters refused with 422, by reason. Rising: a bug in a client, or an attack.",
     ["reason"],
 )
+SPANS_DROPPED = Counter(
+    "kb_spans_dropped_total",
+    "Spans that were not exported: queue_full (more were finished than could be sent), export_failed. Rising: see"
+    " spans.dropped in the logs, and whether the collector answers.",
+    ["reason"],
+)
 SPU_CHARGED = Counter("kb_spu_charged_total", "SPUs charged; the ledger is the source of truth.", ["operation_type"])
 AUTHENTICATION_FAILURES = Counter(
     "kb_authentication_failures_total",

@@ -18,6 +18,7 @@ import stamina
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import RETRIES
 from kb_shared.providers.access import Access
 from kb_shared.providers.circuit_breaker import CircuitBreaker
@@ -98,14 +99,16 @@ class ProviderGuard:
             failure = error
             return may_repeat(error) and retry_policy.decide(error)
 
-        async for attempt in stamina.retry_context(
-            on=decide, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
-        ):
-            if isinstance(failure, ProviderUnavailable):
-                # Not when it is decided: the time may be over before the repetition begins.
-                RETRIES.labels(model, retry_reason(failure)).inc()
-            with attempt:
-                return await call()
+        with tracing.span(spans.CALL_PROVIDER) as span:
+            async for attempt in stamina.retry_context(
+                on=decide, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
+            ):
+                if isinstance(failure, ProviderUnavailable):
+                    # Not when it is decided: the time may be over before the repetition begins.
+                    RETRIES.labels(model, retry_reason(failure)).inc()
+                span.set({"kb.attempts": attempt.num})
+                with attempt:
+                    return await call()
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager

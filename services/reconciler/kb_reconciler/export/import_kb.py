@@ -34,7 +34,7 @@ from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
 from kb_shared.mongo.tags import Tag
-from kb_shared.observability import tracing
+from kb_shared.observability import spans, tracing
 
 SOURCE: Final = "/kb/import"
 IMPORT_EVENT: Final = "import"
@@ -110,7 +110,10 @@ class KnowledgeBaseImport:
         """
         if plan.imported_before is not None:
             return plan.imported_before
-        tracing.start()
+        with tracing.trace(spans.IMPORT_KB, {"kb.organization_id": self._request.organization_id}):
+            return await self._import(plan)
+
+    async def _import(self, plan: ImportPlan) -> str:
         await self._store_tags(plan)
         if self._uses_vectors:
             await self._store_vectors()

@@ -30,6 +30,7 @@ from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import MembershipKey
+from kb_shared.observability import spans, tracing
 
 SEARCH: Final = "search_knowledge_base"
 LIST: Final = "list_knowledge_bases"
@@ -101,6 +102,8 @@ TOOLS: Final = (
     ),
 )
 
+_NAMES: Final = frozenset(tool.name for tool in TOOLS)
+
 log = structlog.get_logger()
 
 
@@ -139,6 +142,20 @@ class McpTools:
 
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Errors are returned in the result, where the model sees them."""
+        # A model may name any other tool.
+        known = name if name in _NAMES else "unknown"
+        attributes = {
+            "mcp.method.name": "tools/call",
+            "gen_ai.tool.name": known,
+            "kb.organization_id": caller.organization_id,
+        }
+        with tracing.span(spans.MCP_CALL, attributes, of=known) as span:
+            result = await self._call_or_explain(caller, name, arguments)
+            if result.is_error:
+                span.fail("tool_error")
+            return result
+
+    async def _call_or_explain(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             async with self._fair_queue.take_turn(caller.organization_id):
                 return await self._call_tool(caller, name, arguments)

@@ -42,6 +42,7 @@ from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import (
     SEARCH_FILTER_REJECTED,
     SEARCH_REQUESTS,
@@ -156,6 +157,21 @@ class KnowledgeBaseSearch:
 
         An error of one KB is in `failures` of the answer. It is raised only if no KB can be searched.
         """
+        attributes = {"kb.organization_id": organization_id, "kb.search.mode": query.mode}
+        with tracing.span(spans.SEARCH, attributes):
+            return await self._search_and_log(
+                organization_id, kb_ids=kb_ids, query=query, search_caller=search_caller, key=key
+            )
+
+    async def _search_and_log(
+        self,
+        organization_id: str,
+        *,
+        kb_ids: Sequence[str] | None,
+        query: SearchQuery,
+        search_caller: SearchCaller,
+        key: CachedKey | None,
+    ) -> SearchAnswer:
         outcome: LoggedOutcome = "failed"
         began = perf_counter()
         try:
@@ -173,10 +189,14 @@ class KnowledgeBaseSearch:
             raise
         finally:
             SEARCH_REQUESTS.labels(outcome).inc()
+            tracing.annotate({"kb.search.outcome": outcome})
         result_count = len(answer.page.hits)
         SEARCH_RESULTS_COUNT.observe(result_count)
         answered = _SearchOutcome([kb.kb_id for kb in answer.kbs], outcome, result_count, answer.timings_ms["total"])
         self._log_query(organization_id, query, outcome=answered, search_caller=search_caller)
+        tracing.annotate(
+            {"kb.kb_ids": answered.kb_ids, "kb.search.results": result_count, "kb.spus": answer.spu_charged}
+        )
         log.info(
             "search.answered",
             organization_id=organization_id,

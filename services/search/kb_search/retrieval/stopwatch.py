@@ -3,6 +3,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Final, Literal, get_args
 
+from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import SEARCH_SECONDS
 
 SearchStage = Literal["embed", "vector", "text", "read"]
@@ -20,7 +21,8 @@ class Stopwatch:
     def stage(self, name: SearchStage) -> Iterator[None]:
         start = perf_counter()
         try:
-            yield
+            with tracing.span(spans.SEARCH_STAGE, of=name):
+                yield
         finally:
             self._seconds[name] += perf_counter() - start
 

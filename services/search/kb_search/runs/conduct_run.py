@@ -20,6 +20,7 @@ from kb_shared.chat.chat import Chat
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database
+from kb_shared.observability import spans, tracing
 
 
 class Conductor:
@@ -48,8 +49,15 @@ class Conductor:
             RequestError: The run has no answer. The error has the field `run_id`; if the model's answer was
                 unusable, also the answer and what is wrong with it.
         """
-        async with self._fair_queue.take_turn(plan.organization_id):
-            return await self._conduct(plan, send_event)
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.request.model": plan.model.name,
+            "kb.organization_id": plan.organization_id,
+            "kb.run_id": plan.run_id,
+        }
+        with tracing.span(spans.RUN, attributes):
+            async with self._fair_queue.take_turn(plan.organization_id):
+                return await self._conduct(plan, send_event)
 
     async def _conduct(self, plan: Plan, send_event: SendEvent) -> Run:
         tools = RunTools(
@@ -75,6 +83,7 @@ class Conductor:
             failure = map_run_error(error)
         finally:
             run = execution.build_run(status, failure)
+            tracing.annotate(_span_attributes(run))
             await self._recorder.finish(run)
         await send_event("run.finished", run_finished_event(run))
         if failure is not None:
@@ -85,6 +94,16 @@ class Conductor:
     async def close(self) -> None:
         """Wait until all runs that ended are stored."""
         await self._recorder.close()
+
+
+def _span_attributes(run: Run) -> tracing.Attributes:
+    return {
+        "kb.status": str(run.status),
+        "kb.iterations": run.iterations,
+        "kb.spus": run.spus,
+        "gen_ai.usage.input_tokens": run.prompt_tokens,
+        "gen_ai.usage.output_tokens": run.completion_tokens,
+    }
 
 
 def run_finished_event(run: Run) -> Mapping[str, Any]:

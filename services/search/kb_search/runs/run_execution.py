@@ -25,11 +25,13 @@ from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, RunStatus, StoredCitation
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall
-from kb_shared.chat.provider import broken_off, estimate_message_tokens
+from kb_shared.chat.provider import broken_off, estimate_message_tokens, token_counts
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
 from kb_shared.mongo.stored_time import now
+from kb_shared.observability import spans, tracing
+from kb_shared.observability.tracing import TraceSpan
 
 _TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once are allowed."
 
@@ -95,8 +97,11 @@ class RunExecution:
         )
         if isinstance(action, StopRun):
             raise run_budget_exhausted(action.limit)
-        completion = await self._ask_model(action)
-        self._state, next_action = await self._process_completion(completion, action)
+        attributes = {"kb.iteration": self._state.iterations + 1, "kb.with_tools": action.with_tools}
+        with tracing.span(spans.RUN_TURN, attributes) as span:
+            completion = await self._ask_model(action)
+            span.set(token_counts(completion))
+            self._state, next_action = await self._process_completion(completion, action)
         match next_action:
             case CallTools():
                 self._state = loop.add_tool_results(self._state, await self._call_tools(next_action))
@@ -177,11 +182,21 @@ class RunExecution:
 
     async def _call_tool(self, call: ToolCall) -> str:
         started_at = asyncio.get_running_loop().time()
-        result = await self._tools.call(call)
+        with tracing.span(spans.TOOL_CALL, {"gen_ai.operation.name": "execute_tool"}) as span:
+            result = await self._tools.call(call)
+            self._describe_call(span, call, result)
         record = _record_of_call(call, result, duration_s=asyncio.get_running_loop().time() - started_at)
         self._calls.append(record)
         await self._send_event("tool.returned", record)
         return result.content
+
+    def _describe_call(self, span: TraceSpan, call: ToolCall, result: ToolResult) -> None:
+        # A model may name a tool that there is none of, with any text.
+        if any(tool.name == call.name for tool in self._plan.tools):
+            span.set({"gen_ai.tool.name": call.name})
+        span.set({"kb.passages": len(result.passages), "kb.from_memory": result.from_memory, "kb.spus": result.spus})
+        if result.problem is not None:
+            span.fail("tool_error")
 
     async def _accept_answer(self, text: str) -> None:
         self._citations = resolve_citations(text, self._tools.passages, is_json=self._is_json)

@@ -1,0 +1,37 @@
+"""Turns the export of spans on for as long as a process works, if its environment says so."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from kb_shared.observability import tracing
+from kb_shared.observability.span_settings import read_span_settings
+
+log = structlog.get_logger()
+
+
+@contextmanager
+def exporting_spans(service: str) -> Iterator[None]:
+    """Export the spans of `service` in the block; enter it after a fork, because a thread sends them.
+
+    On leaving, the spans that are left are sent, for two seconds at most.
+
+    Raises:
+        Misconfigured: a variable of OpenTelemetry has a value that is not supported.
+    """
+    settings = read_span_settings(os.environ)
+    if settings is None:
+        yield
+        return
+    # The SDK is imported only where it is used.
+    from kb_shared.observability.span_export import SpanExport
+
+    export = SpanExport(service, settings)
+    tracing.record_with(export)
+    try:
+        yield
+    finally:
+        tracing.record_with(None)
+        export.close()
