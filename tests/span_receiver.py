@@ -26,7 +26,6 @@ class ReceivedSpan:
     description: str
     """Text of the status."""
     events: int
-    is_sampled: bool
 
     def __repr__(self) -> str:
         return f"<{self.service}: {self.name} {self.span_id} in {self.parent_id or '-'} {dict(self.attributes)}>"
@@ -144,7 +143,6 @@ def _read(body: bytes) -> Iterator[ReceivedSpan]:
                     is_error=span.status.code == Status.STATUS_CODE_ERROR,
                     description=span.status.message,
                     events=len(span.events),
-                    is_sampled=bool(span.flags & 1),
                 )
 
 

@@ -1,39 +1,33 @@
 """Reads the standard variables of OpenTelemetry that say whether and how spans are exported.
 
-The variables of the OTLP exporter itself, of samplers and of the resource are read by OpenTelemetry's SDK.
+The variables of the OTLP exporter itself, and of the resource, are read by OpenTelemetry's packages.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
 from kb_shared.errors import Misconfigured
+from kb_shared.observability.sampling import Sampler
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-SAMPLERS: Final = frozenset(
-    {
-        "always_on",
-        "always_off",
-        "traceidratio",
-        "parentbased_always_on",
-        "parentbased_always_off",
-        "parentbased_traceidratio",
-    }
-)
+_SAMPLERS: Final = ("always_on", "always_off", "traceidratio")
+_PARENT_BASED: Final = "parentbased_"
 _PROTOCOL: Final = "http/protobuf"
 
 
 @dataclass(frozen=True, slots=True)
 class SpanSettings:
-    """Settings of the queue between the service and the exporter."""
+    """Settings of the sampler, and of the queue between the service and the exporter."""
 
     max_queued: int = 2_048
     """Number of finished spans that wait for the exporter. Further ones are dropped."""
     max_batch: int = 512
     delay_s: float = 5.0
     """Longest time that a finished span waits."""
+    sampler: Sampler = field(default_factory=Sampler)
 
 
 _DEFAULTS: Final = SpanSettings()
@@ -59,7 +53,6 @@ def read_span_settings(environment: Mapping[str, str]) -> SpanSettings | None:
             f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol} is not supported: use {_PROTOCOL}, which collectors accept on port"
             " 4318"
         )
-    _check_sampler(environment)
     max_queued = int(_read_number(environment, "OTEL_BSP_MAX_QUEUE_SIZE", _DEFAULTS.max_queued))
     return SpanSettings(
         max_queued=max_queued,
@@ -67,6 +60,7 @@ def read_span_settings(environment: Mapping[str, str]) -> SpanSettings | None:
             max_queued, int(_read_number(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _DEFAULTS.max_batch))
         ),
         delay_s=_read_number(environment, "OTEL_BSP_SCHEDULE_DELAY", _DEFAULTS.delay_s * 1000) / 1000,
+        sampler=_read_sampler(environment),
     )
 
 
@@ -87,14 +81,18 @@ def _check_endpoint(endpoint: str) -> None:
         )
 
 
-def _check_sampler(environment: Mapping[str, str]) -> None:
-    sampler = environment.get("OTEL_TRACES_SAMPLER", "").strip()
-    if sampler and sampler not in SAMPLERS:
-        raise Misconfigured(f"OTEL_TRACES_SAMPLER={sampler} is unknown: use one of {', '.join(sorted(SAMPLERS))}")
-    if sampler.endswith("traceidratio"):
-        ratio = _read_number(environment, "OTEL_TRACES_SAMPLER_ARG", 1.0, may_be_zero=True)
-        if ratio > 1:
-            raise Misconfigured("OTEL_TRACES_SAMPLER_ARG is the share of traces to record, from 0 to 1")
+def _read_sampler(environment: Mapping[str, str]) -> Sampler:
+    given = environment.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
+    name = given.removeprefix(_PARENT_BASED)
+    if name not in _SAMPLERS:
+        known = ", ".join(prefix + each for prefix in ("", _PARENT_BASED) for each in _SAMPLERS)
+        raise Misconfigured(f"OTEL_TRACES_SAMPLER={given} is unknown: use one of {known}")
+    share = {"always_on": 1.0, "always_off": 0.0}.get(name)
+    if share is None:
+        share = _read_number(environment, "OTEL_TRACES_SAMPLER_ARG", 1.0, may_be_zero=True)
+    if share > 1:
+        raise Misconfigured("OTEL_TRACES_SAMPLER_ARG is the share of traces to record, from 0 to 1")
+    return Sampler(share, follows_caller=given.startswith(_PARENT_BASED))
 
 
 def _read_number(environment: Mapping[str, str], name: str, default: float, *, may_be_zero: bool = False) -> float:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import structlog
 
 from kb_shared.observability import tracing
+from kb_shared.observability.span_recording import ExportQueue, SampledRecorder
 from kb_shared.observability.span_settings import read_span_settings
 
 log = structlog.get_logger()
@@ -25,13 +26,14 @@ def exporting_spans(service: str) -> Iterator[None]:
     if settings is None:
         yield
         return
-    # The SDK is imported only where it is used.
-    from kb_shared.observability.span_export import SpanExport
+    # It imports OpenTelemetry, which takes time where it is not used.
+    from kb_shared.observability.span_export import OtlpSender
 
-    export = SpanExport(service, settings)
-    tracing.record_with(export)
+    sender = OtlpSender(service)
+    queue = ExportQueue(sender.send, settings)
+    tracing.record_with(SampledRecorder(queue, settings))
     try:
         yield
     finally:
         tracing.record_with(None)
-        export.close()
+        queue.close(stop_sending=sender.close)

@@ -3,8 +3,8 @@
 The trace context travels in the header `traceparent` (https://www.w3.org/TR/trace-context/): in HTTP requests, Kafka
 records, jobs and messages of the outbox. Its ids are in the logs.
 
-Without an exporter (`span_export`) nothing is recorded. The context of the caller is then passed on unchanged, so that
-its own spans stay connected.
+Without a recorder (`span_recording`) nothing is recorded. The context of the caller is then passed on unchanged, so
+that its own spans stay connected.
 """
 
 import re
