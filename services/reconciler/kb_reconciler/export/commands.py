@@ -126,6 +126,7 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
     from kb_reconciler.export.import_plan import ImportLimits
     from kb_reconciler.export.kbx_reader import KbxReader
     from kb_shared.mongo.keys import KnowledgeBaseKey
+    from kb_shared.observability.traced_process import exporting_spans
 
     async with _connected() as (database, settings):
         if settings.embedding_cache_scope == "global":
@@ -142,7 +143,8 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
                 if confirm and not typer.confirm("Import?", err=True):
                     raise TransferFailed("nothing was imported")
                 note.resume()
-            kb_id = await running.run(plan)
+            with exporting_spans("kb-import"):
+                kb_id = await running.run(plan)
             if wait:
                 await _wait(database, KnowledgeBaseKey(request.organization_id, kb_id), note=note)
     return summarize(plan, request, kb_id)
