@@ -72,7 +72,7 @@ def _cpu_us_of_span() -> dict[str, float]:
     figures = {"without": _time_spans()}
     settings = SpanSettings(max_queued=2 * _SPANS, max_batch=2 * _SPANS, delay_s=3_600.0)
     queue = ExportQueue(lambda _: True, settings)
-    tracing.record_with(SampledRecorder(queue, settings))
+    tracing.record_with(SampledRecorder(queue.add, settings.sampler))
     try:
         figures["exporting"] = _time_spans()
     finally:

@@ -11,6 +11,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from kb_shared.observability import tracing
+from kb_shared.observability.sampling import Sampler
+from kb_shared.observability.span_recording import RecordedSpan, SampledRecorder
+
 
 @dataclass(frozen=True)
 class ReceivedSpan:
@@ -91,6 +95,17 @@ class Trace:
 def exporting_to(receiver: SpanReceiver) -> dict[str, str]:
     """The environment of a process that exports its spans at once."""
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+
+
+@contextmanager
+def recording_spans() -> Iterator[list[RecordedSpan]]:
+    """Record all spans of this process in the block, without an export; yield those that have ended."""
+    ended: list[RecordedSpan] = []
+    tracing.record_with(SampledRecorder(ended.append, Sampler()))
+    try:
+        yield ended
+    finally:
+        tracing.record_with(None)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tests.mutants import (
     reconciling,
     searching,
     tenancy,
+    tracing,
     upgrading,
 )
 from tests.mutants.mutant import Mutant
@@ -26,5 +27,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *reconciling.MUTANTS,
     *searching.MUTANTS,
     *tenancy.MUTANTS,
+    *tracing.MUTANTS,
     *upgrading.MUTANTS,
 )

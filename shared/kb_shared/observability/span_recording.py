@@ -12,6 +12,7 @@ import structlog
 
 from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import SPANS_DROPPED
+from kb_shared.observability.sampling import Sampler
 from kb_shared.observability.span_settings import SpanSettings
 from kb_shared.observability.spans import SpanType
 from kb_shared.observability.tracing import Attributes, TraceSpan
@@ -146,9 +147,10 @@ class ExportQueue:
 class SampledRecorder:
     """Recorder of the spans that the sampler chooses."""
 
-    def __init__(self, queue: ExportQueue, settings: SpanSettings) -> None:
-        self._queue = queue
-        self._sampler = settings.sampler
+    def __init__(self, on_end: Callable[[RecordedSpan], None], sampler: Sampler) -> None:
+        """Construct it; `on_end` gets each span that has ended."""
+        self._on_end = on_end
+        self._sampler = sampler
 
     def begin(
         self,
@@ -168,7 +170,7 @@ class SampledRecorder:
             return TraceSpan(trace_id, span_id=secrets.token_hex(8), is_sampled=False)
         return RecordedSpan(
             trace_id,
-            self._queue.add,
+            self._on_end,
             name=name,
             kind=span_type.kind,
             parent_id=None if parent is None else parent.span_id,

@@ -31,7 +31,7 @@ def exporting_spans(service: str) -> Iterator[None]:
 
     sender = OtlpSender(service)
     queue = ExportQueue(sender.send, settings)
-    tracing.record_with(SampledRecorder(queue, settings))
+    tracing.record_with(SampledRecorder(queue.add, settings.sampler))
     try:
         yield
     finally:
