@@ -65,7 +65,7 @@ def restore(
 
     All files are checked before anything is written. An interrupted restore continues with the same command.
     """
-    _log_warnings_only()
+    log_warnings_only()
     work = _restore(folder, to, kb_id=kb_id, organization_id=organization_id, yes=yes, as_json=as_json)
     if not _or_exit(work):
         raise typer.Exit(1)
@@ -119,7 +119,7 @@ async def _restore(
     return outcome is not None
 
 
-def _log_warnings_only() -> None:
+def log_warnings_only() -> None:
     """Write what the reconciler logs to the standard error: the standard output is the outcome."""
     import logging
 
