@@ -5,13 +5,15 @@ SECURITY_VENV := .venv-security
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
+EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
+COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
 LOCAL := not kafka_cluster and not replica_set and not prometheus
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts check format lock schemas manifests bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images check format lock schemas manifests bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +41,12 @@ down: install  ## stop them; the data is kept in .kb/
 
 status: install  ## show the processes, with state, port and log
 	@$(BIN)/kb status
+
+env:  ## write .env for compose.yaml, with new random secrets
+	@$(PYTHON) compose/write_env.py
+
+images: install  ## build all images, try each one, list what is in it (needs root, buildah and debootstrap)
+	@$(BIN)/python -m tests.images
 
 test: install  ## all tests but the long ones and tests/architecture, against real servers
 	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet
@@ -93,16 +101,21 @@ manifests: install  ## write the rules of Prometheus into k8s/
 schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 	@$(BIN)/python -m kb_contracts.schemas docs/schemas
 
-lock: install  ## resolve dependencies again into requirements.lock
+lock: install  ## resolve dependencies again into requirements.lock and the locks of the images
 	@$(BIN)/uv lock --quiet
-	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --output-file requirements.lock
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-clients.in --output-file requirements-clients.lock
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-security.in --output-file requirements-security.lock
+	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock
+	@for image in kb-api kb-indexer kb-search kb-reconciler; do \
+		$(BIN)/uv export $(EXPORT) --no-dev --package $$image --output-file images/$$image.lock || exit 1; done
+	@$(BIN)/uv export $(EXPORT) --no-dev --package kb-reconciler --extra cli --output-file images/kb-admin.lock
+	@for tool in build sbom; do \
+		$(BIN)/uv pip compile $(COMPILE) --constraint requirements.lock images/$$tool.in --output-file images/$$tool.lock || exit 1; done
 
 bench: install  ## indexing throughput on this machine, as JSON
 	@$(BIN)/python -m benchmarks.index_throughput --json
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .images .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
