@@ -18,7 +18,7 @@ ROOT_PACKAGES: Final[Mapping[str, str]] = {
     "kb-reconciler": "kb-reconciler",
     "kb-admin": "kb-reconciler[cli]",
 }
-"""What each image runs, as it is required."""
+"""Requirement of each image: the package that it runs, with its extras."""
 _OWN: Final = frozenset(
     {"kb-api", "kb-client", "kb-contracts", "kb-indexer", "kb-reconciler", "kb-search", "kb-shared"}
 )

@@ -25,7 +25,7 @@ class BuiltImage:
     name: str
     seconds: float
     bytes_uncompressed: int
-    """Of all layers, with those of the base."""
+    """Size of the files of the image, with those of the base."""
     layers: Sequence[int]
     """Compressed sizes, the base first."""
 
@@ -54,8 +54,9 @@ def build(target: str, *, base: str, arguments: Mapping[str, str] | None = None)
 
 def measure(name: str, *, seconds: float) -> BuiltImage:
     """Export an image as it would be pushed, and measure its layers."""
-    folder = FOLDER / "oci" / name
-    _run("push", "--quiet", "--format", "oci", f"localhost/{name}", f"dir:{folder}", "--compression-format", "gzip")
+    folder = FOLDER / "pushed" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    _run("push", "--quiet", "--compression-format", "gzip", "--format", "oci", f"localhost/{name}", f"dir:{folder}")
     manifest = json.loads((folder / "manifest.json").read_text())
     return BuiltImage(name, seconds, _uncompressed(name), [layer["size"] for layer in manifest["layers"]])
 
