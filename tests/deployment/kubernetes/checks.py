@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tests.deployment.kubernetes.check_commands import check_commands
 from tests.deployment.kubernetes.check_monitoring import check_monitoring
 from tests.deployment.kubernetes.check_network import check_network
 from tests.deployment.kubernetes.check_routing import check_routing
@@ -15,6 +16,7 @@ from tests.deployment.kubernetes.manifests import ManifestFinding, Manifests
 CHECKS: Final[tuple[Callable[[Manifests], Iterator[ManifestFinding]], ...]] = (
     check_schemas,
     check_workloads,
+    check_commands,
     check_settings,
     check_routing,
     check_network,

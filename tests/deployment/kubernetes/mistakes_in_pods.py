@@ -209,4 +209,22 @@ WORKLOADS: Final = [
         "all workloads",
         "the workload 'kb-setup'",
     ),
+    PlantedMistake(
+        "unknown-command",
+        in_container("kb-set-up", lambda each: each.update(args=["setup"]), kind="Job"),
+        "Job kb-set-up",
+        "kb has no command 'setup'",
+    ),
+    PlantedMistake(
+        "unknown-option",
+        in_container("kb-set-up", lambda each: each["args"].append("--wait"), kind="Job"),
+        "Job kb-set-up",
+        "kb set-up has no option --wait",
+    ),
+    PlantedMistake(
+        "command-of-another-service",
+        in_container("kb-search", lambda each: each.update(command=["python", "-m", "kb_api"])),
+        SEARCH,
+        "it replaces the command",
+    ),
 ]
