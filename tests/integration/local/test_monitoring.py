@@ -117,9 +117,9 @@ async def observed(tmp_path: Path, light_zygote: Zygote) -> AsyncIterator[Stack]
     (configs / "prometheus" / "rules" / "dummy.yml").write_text(
         yaml.safe_dump({"groups": [{"name": "dummy", "rules": [rule]}]})
     )
-    route = {"receiver": "nobody", "group_by": ["instance"], "group_wait": "0s"}
+    route = {"receiver": "silent", "group_by": ["instance"], "group_wait": "0s"}
     (configs / "alertmanager" / "alertmanager.yml").write_text(
-        yaml.safe_dump({"route": route, "receivers": [{"name": "nobody"}]})
+        yaml.safe_dump({"route": route, "receivers": [{"name": "silent"}]})
     )
     async with Stack(
         tmp_path / ".kb",
