@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images check format lock schemas manifests bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ security: install  ## secrets, unsafe code, our own rules, bills of materials (a
 
 prometheus:  ## install Prometheus and Alertmanager into .observability/, without root
 	@./scripts/install-prometheus
+
+dashboards: install  ## write Grafana's dashboards from observability/dashboards
+	@$(BIN)/python -m observability.dashboards
 
 check: install  ## format, lint, types, import rules; tests/architecture (names, docs equal to the code)
 	@$(BIN)/ruff format --check --quiet .
