@@ -113,7 +113,9 @@ def open_job(row_id: str, **fields: Any) -> Row:
 
 async def test_the_oldest_job_that_no_person_holds_up_has_its_age_exported_by_path(database: Database) -> None:
     await create_all_indexes(database)
-    hours_ago = [NOW - timedelta(hours=hours) for hours in range(24)]
+    # Not the time at which this file was imported: a busy machine may run the test much later.
+    now = datetime.now(UTC)
+    hours_ago = [now - timedelta(hours=hours) for hours in range(24)]
     rows = [
         open_job("newest", reason=Reason.OCR, occurred_at=hours_ago[1]),
         open_job("oldest", reason=Reason.OCR, occurred_at=hours_ago[3]),
@@ -201,9 +203,10 @@ async def file_letter(database: Database, letter_id: str, *, topic: str, filed_a
 async def test_dead_letters_that_were_not_sent_again_are_counted_with_the_age_of_the_oldest(database: Database) -> None:
     await create_all_indexes(database)
     events, requests = DOCUMENT_EVENTS.name, INDEX_REQUESTS.name
-    oldest = await file_letter(database, "oldest", topic=events, filed_at=NOW - timedelta(days=2))
-    await file_letter(database, "older", topic=events, filed_at=NOW - timedelta(hours=3))
-    await file_letter(database, "newest", topic=events, filed_at=NOW)
+    now = datetime.now(UTC)
+    oldest = await file_letter(database, "oldest", topic=events, filed_at=now - timedelta(days=2))
+    await file_letter(database, "older", topic=events, filed_at=now - timedelta(hours=3))
+    await file_letter(database, "newest", topic=events, filed_at=now)
 
     async def redrive(session: MongoSession) -> None:
         await dead_letters.mark_redriven(database, session, oldest, by="someone")
