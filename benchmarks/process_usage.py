@@ -1,0 +1,23 @@
+"""CPU of the processes of a stack, and of the benchmark itself."""
+
+import os
+from collections.abc import Mapping
+
+import psutil
+
+from kb_local.stack import Stack
+
+
+def cpu_s_of(stack: Stack | None) -> dict[str, float]:
+    """Return the seconds of CPU that each process has used so far. Without a stack: only those of the benchmark."""
+    servers = {server.name: server.pid for server in stack.servers if server.running} if stack is not None else {}
+    return {name: _cpu_s(pid) for name, pid in {**servers, "benchmark": os.getpid()}.items()}
+
+
+def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(total - before.get(name, 0.0), 2) for name, total in after.items()}
+
+
+def _cpu_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
