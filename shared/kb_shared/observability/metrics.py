@@ -5,6 +5,7 @@ Labels are closed sets, except `kb_id`, which is limited (`KnowledgeBaseCounter`
 them.
 """
 
+import asyncio
 from collections.abc import Iterable
 from importlib.metadata import version
 
@@ -28,6 +29,14 @@ class MeasuredGauge(Gauge):
 
     def collect(self) -> Iterable[Metric]:
         return super().collect() if self._is_measured else []
+
+
+def count_event_loop_tasks() -> int:
+    """Return the number of tasks that have not ended; 0 in a thread without an event loop."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return 0
 
 
 BUILD_INFO = Gauge("kb_build_info", "1, with the service and its version as labels.", ["service", "version"])
@@ -272,6 +281,11 @@ DLQ_OLDEST_AGE_SECONDS = Gauge(
 EVENT_LOOP_LAG_SECONDS = MeasuredGauge(
     "kb_event_loop_lag_seconds", "Event-loop lag: seconds that the event loop was late. High: CPU work blocks the loop."
 )
+EVENT_LOOP_TASKS = Gauge(
+    "kb_event_loop_tasks",
+    "Tasks of the event loop, counted when the metrics are read. Growing for hours at the same load: tasks never end.",
+)
+EVENT_LOOP_TASKS.set_function(count_event_loop_tasks)
 PRODUCER_REPLACEMENTS = Counter(
     "kb_producer_replacements_total",
     "Kafka clients that were replaced after an unrecoverable error; their messages were sent again. Single ones after a"
