@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from benchmarks import process_usage
 from benchmarks.indexed_corpus import folder_for
@@ -66,8 +67,10 @@ def _options() -> argparse.Namespace:
 async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with _target(folder, options) as target:
         settings = {"embedding_model": options.model} if options.model else {}
-        partitions = await target.create_knowledge_bases(number=options.knowledge_bases, settings=settings)
-        workload = LoadWorkload(target, load_shape(options), partitions, list(documents_for(options.corpus)))
+        # Of this run only: documents of an earlier one are newer than events that begin again with revision 1.
+        run_id = f"load{uuid4().hex[:8]}"
+        partitions = await target.create_knowledge_bases(run_id, number=options.knowledge_bases, settings=settings)
+        workload = LoadWorkload(target, load_shape(options), partitions, list(documents_for(options.corpus)), run_id)
         print(f"indexing {options.preload} documents", file=sys.stderr)
         await workload.preload(options.preload)
         loop_before_s = loop_s()

@@ -58,6 +58,7 @@ class DocumentPopulation:
     """Documents of all KBs.
 
     Attributes:
+        run_id: begins the ids of documents, so that a second run does not meet those of the first.
         skew: of the choice of a KB and of a document. Older documents are chosen more often.
         mix: weights of `EVENT_KINDS`.
     """
@@ -67,6 +68,7 @@ class DocumentPopulation:
     mix: Mapping[str, float]
     skew: float
     dice: random.Random
+    run_id: str = "load"
     documents: dict[str, list[LoadDocument]] = field(init=False)
     """Documents that are not deleted, by KB."""
     _numbers: Iterator[int] = field(default_factory=count)
@@ -105,7 +107,7 @@ class DocumentPopulation:
     def plan_creation(self, partition: LoadPartition) -> PlannedEvent:
         number = next(self._numbers)
         source = self.sources[number % len(self.sources)]
-        document = LoadDocument(f"load{number}", partition, source, 1, 1, (partition.tag_id,))
+        document = LoadDocument(f"{self.run_id}d{number}", partition, source, 1, 1, (partition.tag_id,))
         self.documents[partition.kb_id].append(document)
         return PlannedEvent(CREATE, _text_of(document), document, document.marker)
 

@@ -53,20 +53,23 @@ class LoadTarget:
             response.raise_for_status()
             return await response.json()
 
-    async def create_knowledge_bases(self, *, number: int, settings: Mapping[str, Any]) -> list[LoadPartition]:
+    async def create_knowledge_bases(
+        self, run_id: str, *, number: int, settings: Mapping[str, Any]
+    ) -> list[LoadPartition]:
         """Create KBs, divided among the organizations in turn, and wait until they can be searched."""
         organizations = list(self.keys)
         owners = [organizations[position % len(organizations)] for position in range(number)]
-        partitions = [await self._create(owner, position, settings) for position, owner in enumerate(owners)]
+        partitions = [
+            await self._create(owner, f"{run_id}-{position}", settings) for position, owner in enumerate(owners)
+        ]
         for partition in partitions:
             while not await self._is_searchable(partition):  # noqa: ASYNC110  # another process works
                 await asyncio.sleep(_POLL_S)
         return partitions
 
-    async def _create(self, organization_id: str, position: int, settings: Mapping[str, Any]) -> LoadPartition:
-        tag_id = f"load-{position}"
+    async def _create(self, organization_id: str, tag_id: str, settings: Mapping[str, Any]) -> LoadPartition:
         await self.call(organization_id, "POST", "/tags", {"tag_id": tag_id, "name": tag_id})
-        body = {"name": f"Load {position}", "tag_ids": [tag_id], **settings}
+        body = {"name": f"Load {tag_id}", "tag_ids": [tag_id], **settings}
         created = await self.call(organization_id, "POST", "/knowledge-bases", body)
         return LoadPartition(organization_id, created["kb_id"], tag_id)
 

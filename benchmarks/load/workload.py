@@ -62,6 +62,7 @@ class LoadWorkload:
     shape: LoadShape
     partitions: Sequence[LoadPartition]
     sources: Sequence[RealDocument]
+    run_id: str = "load"
     searches: dict[str, CallStatistics] = field(default_factory=lambda: defaultdict(CallStatistics))
     events: dict[str, CallStatistics] = field(default_factory=lambda: defaultdict(CallStatistics))
     duplicates: int = 0
@@ -80,7 +81,12 @@ class LoadWorkload:
         shape = self.shape
         self._dice = random.Random(f"calls/{shape.seed}")
         self.population = DocumentPopulation(
-            self.partitions, self.sources, shape.event_mix, shape.skew, random.Random(f"documents/{shape.seed}")
+            self.partitions,
+            self.sources,
+            shape.event_mix,
+            shape.skew,
+            random.Random(f"documents/{shape.seed}"),
+            run_id=self.run_id,
         )
         self.queries = QueryPool(
             queries_of_kb=shape.queries_of_kb,

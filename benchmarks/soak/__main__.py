@@ -74,7 +74,7 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with local_target(folder, local) as target:
         assert target.stack is not None
         partitions = await target.create_knowledge_bases(
-            number=options.knowledge_bases, settings={"embedding_model": options.model}
+            "soak", number=options.knowledge_bases, settings={"embedding_model": options.model}
         )
         workload = LoadWorkload(target, load_shape(options), partitions, list(documents_for(options.corpus)))
         await workload.preload(options.preload)
