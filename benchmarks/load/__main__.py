@@ -17,6 +17,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 from uuid import uuid4
 
@@ -74,10 +75,11 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         print(f"indexing {options.preload} documents", file=sys.stderr)
         await workload.preload(options.preload)
         loop_before_s = loop_s()
-        used = process_usage.cpu_s_of(target.stack)
+        used, busy_s, began = process_usage.cpu_s_of(target.stack), process_usage.busy_cpu_s(), perf_counter()
         async with _progress(workload):
             await workload.run(options.seconds, warm_up_s=options.warm_up)
         used = process_usage.difference(used, process_usage.cpu_s_of(target.stack))
+        busy_s, took_s = process_usage.busy_cpu_s() - busy_s, perf_counter() - began
         problems = workload.problems(max_lag_ms=options.max_lag_ms)
         return {
             "options": {name: str(value) for name, value in vars(options).items() if value is not None},
@@ -85,6 +87,11 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             "problems": problems,
             "machine_loop_s": {"before": loop_before_s, "after": loop_s()},
             "cpu_s": used,
+            # On a shared machine, latencies are also those of the other processes.
+            "cores_used": {
+                "own": round(sum(used.values()) / took_s, 2),
+                "others": round(max(0.0, busy_s - sum(used.values())) / took_s, 2),
+            },
             **workload.figures(seconds=options.seconds),
         }
 
