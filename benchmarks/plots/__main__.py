@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.capacity import MEASURED, QUANTIZATIONS, vector_memory_bytes
+from benchmarks.capacity.__main__ import MEASURED
+from benchmarks.capacity.plan import QUANTIZATIONS, vector_memory_bytes
 from benchmarks.plots.chart import ChartLine, ChartMark, LineChart, Point, render_chart
 
 FIGURES: Final = Path(__file__).parents[1] / "measured"

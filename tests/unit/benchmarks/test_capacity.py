@@ -3,15 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.capacity import (
-    MEASURED,
+from benchmarks.capacity.__main__ import MEASURED
+from benchmarks.capacity.plan import (
     CapacityDemand,
     CapacityLimits,
     UnitCosts,
-    as_table,
+    find_breaking_points,
     plan_capacity,
     vector_memory_bytes,
 )
+from benchmarks.capacity.tables import as_table
 
 UNITS = UnitCosts(
     dimensions=1_000,
@@ -90,3 +91,26 @@ def test_the_measured_unit_costs_make_a_table_with_a_column_for_each_plan() -> N
     assert table[0] == "| | A | B |"
     assert all(line.count("|") == 4 for line in table)
     assert plans["B"].mongo_disk_gb_of_all == pytest.approx(1_000 * plans["A"].mongo_disk_gb_of_all)
+
+
+def test_a_limit_breaks_just_above_its_breaking_point() -> None:
+    demand = CapacityDemand(chunks=0, chunks_of_kb=10)
+    points = {point.limit: point.chunks for point in find_breaking_points(demand, UNITS, LIMITS)}
+    names = {
+        "search indexes of a cluster": "search indexes of a cluster, two per KB",
+        "indexers during the first load": "indexers, one per partition of kb-index-requests",
+        "full pass of the reconciler": "hours of a full pass of the reconciler",
+        "quota of the provider during the first load": "days of the provider's quota for the first load",
+    }
+
+    assert list(points.values()) == sorted(points.values())
+    for point, limit in names.items():
+        below, above = (
+            plan_capacity(replace(demand, chunks=points[point] * share), UNITS, LIMITS) for share in (0.99, 1.01)
+        )
+        assert limit not in [each.limit for each in below.broken]
+        assert limit in [each.limit for each in above.broken]
+    on_disk = points["disk of one shard"]
+    assert plan_capacity(replace(demand, chunks=on_disk), UNITS, LIMITS).mongo_disk_gb_of_member_set == pytest.approx(
+        2_000
+    )

@@ -1,18 +1,10 @@
-"""`python -m benchmarks.capacity`: what a number of chunks needs, calculated from measured unit costs.
+"""Calculates what a number of chunks needs from unit costs, and which limits that breaks. Pure."""
 
-The units are those of `benchmarks.unit_costs` (`--units FILE`), the limits those of providers' documentation, which
-docs/explanation/capacity.md names. All other figures are assumptions that options can change.
-"""
-
-import argparse
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-MEASURED: Final = Path(__file__).parent / "measured" / "unit_costs_1536.json"
 QUANTIZATIONS: Final[Mapping[str, float]] = {"none": 1.0, "scalar": 1 / 3.75, "binary": 1 / 24}
 """Share of a vector that stays in memory. The whole vectors are on disk in any case."""
 _GB: Final = 10**9
@@ -202,94 +194,40 @@ def _broken_limits(plan: CapacityPlan, demand: CapacityDemand, limits: CapacityL
     return (BrokenLimit(name, needed, allowed) for name, needed, allowed in needs if needed > allowed)
 
 
-def as_table(plans: Mapping[str, CapacityPlan]) -> str:
-    """Return the plans as a table in Markdown, a column each."""
-    rows: list[tuple[str, Callable[[CapacityPlan], str]]] = [
-        ("documents", lambda plan: _short(plan.documents)),
-        ("knowledge bases", lambda plan: _short(plan.knowledge_bases)),
-        ("disk of MongoDB, one copy", lambda plan: _bytes(plan.mongo_disk_gb_of_member_set)),
-        ("disk of MongoDB, all members", lambda plan: _bytes(plan.mongo_disk_gb_of_all)),
-        ("memory of MongoDB for indexes and hot chunks", lambda plan: _bytes(plan.mongo_memory_gb)),
-        ("memory of search nodes, one copy", lambda plan: _bytes(plan.search_memory_gb)),
-        ("shards", lambda plan: _short(plan.shards)),
-        ("search nodes, two per shard", lambda plan: _short(plan.search_nodes)),
-        ("cores of mongod during the first load", lambda plan: f"{plan.cores_of_mongod_for_load:.1f}"),
-        ("indexers for the first load", lambda plan: _short(plan.indexers_for_load)),
-        ("cores of the search service", lambda plan: f"{plan.cores_of_search:.1f}"),
-        ("document events of the first load", lambda plan: _bytes(plan.event_gb_of_load)),
-        ("full pass of the reconciler, hours", lambda plan: f"{plan.full_pass_hours:.2g}"),
-        ("tokens of the first load", lambda plan: _short(plan.provider_tokens)),
-        ("days of the provider's quota", lambda plan: f"{plan.provider_days:.1f}"),
-        ("embeddings of the first load", lambda plan: f"${_short(plan.provider_dollars)}"),
-        ("embeddings of changes, a month", lambda plan: f"${_short(plan.provider_dollars_per_month)}"),
-        ("limits that are broken", lambda plan: "<br>".join(_describe(each) for each in plan.broken) or "none"),
-    ]
-    lines = [f"| | {' | '.join(plans)} |", "|---|" + "---|" * len(plans)]
-    lines += [f"| {name} | {' | '.join(show(plan) for plan in plans.values())} |" for name, show in rows]
-    return "\n".join(lines)
+@dataclass(frozen=True, slots=True)
+class BreakingPoint:
+    limit: str
+    chunks: float
+    """Number of chunks at which the limit is reached."""
 
 
-def _describe(broken: BrokenLimit) -> str:
-    return f"{broken.limit}: {_short(broken.needed)} of {_short(broken.allowed)}"
-
-
-def _short(number: float) -> str:
-    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if number >= size:
-            return f"{number / size:.3g} {name}"
-    return f"{number:,.0f}"
-
-
-def _bytes(gigabytes: float) -> str:
-    return f"{gigabytes / 1_000:,.3g} TB" if gigabytes >= 1_000 else f"{gigabytes:,.3g} GB"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
-    parser.add_argument("--chunks", type=float, nargs="+", default=[1e7, 1e10], help="(default: 1e7 1e10)")
-    parser.add_argument("--units", type=Path, default=MEASURED, help="JSON of `benchmarks.unit_costs`")
-    parser.add_argument("--searches-per-s", type=float, default=50)
-    parser.add_argument("--chunks-of-kb", type=float, default=100_000)
-    parser.add_argument("--changed-per-day", type=float, default=0.01, help="share of the documents (default: 0.01)")
-    parser.add_argument("--load-days", type=float, default=7, help="days for the first load (default: 7)")
-    parser.add_argument("--quantizations", nargs="+", default=["none", "scalar", "binary"], choices=[*QUANTIZATIONS])
-    parser.add_argument("--shard-disk-gb", type=float, default=2_000)
-    parser.add_argument("--shard-memory-gb", type=float, default=128)
-    parser.add_argument("--search-node-memory-gb", type=float, default=128)
-    parser.add_argument("--full-pass-s-per-million-chunks", type=float, default=15, help="of the reconciler")
-    parser.add_argument("--tokens-per-minute", type=float, default=1e7, help="of the provider (default: 1e7)")
-    parser.add_argument("--dollars-per-million-tokens", type=float, default=0.02)
-    options = parser.parse_args()
-    units = UnitCosts.from_measurement(json.loads(options.units.read_text()))
-    limits = CapacityLimits(
-        provider_tokens_per_minute=options.tokens_per_minute,
-        dollars_per_million_tokens=options.dollars_per_million_tokens,
+def find_breaking_points(demand: CapacityDemand, units: UnitCosts, limits: CapacityLimits) -> list[BreakingPoint]:
+    """Return the chunks at which each limit is reached in one cluster, in their order. `demand.chunks` is not used."""
+    load_s = demand.load_days * _DAY_S
+    tokens_of_load = limits.provider_tokens_per_minute * load_s / 60
+    bytes_on_disk = (
+        units.chunk_bytes
+        + units.chunk_index_bytes
+        + units.cache_bytes
+        + units.document_bytes / units.chunks_per_document
     )
-    plans = {
-        f"{_short(demand.chunks)} chunks, {demand.quantization}": plan_capacity(demand, units, limits)
-        for demand in _demands(options)
+    bytes_in_memory = units.chunk_index_bytes + demand.hot_share * units.chunk_bytes
+    points = {
+        f"vectors in the memory of one search node, quantization {name}": 0.8
+        * demand.search_node_memory_gb
+        * _GB
+        / vector_memory_bytes(units.dimensions, name)
+        for name in QUANTIZATIONS
+    } | {
+        "disk of one shard": demand.shard_disk_gb * _GB / bytes_on_disk,
+        "memory of one shard for indexes and hot chunks": demand.shard_memory_gb / 2 * _GB / bytes_in_memory,
+        "search indexes of a cluster": limits.search_indexes_of_cluster / 2 * demand.chunks_of_kb,
+        "collections and indexes of a cluster": limits.collections_and_indexes_of_cluster / 4 * demand.chunks_of_kb,
+        "quota of the provider during the first load": tokens_of_load / units.tokens_per_chunk,
+        "indexers during the first load": limits.command_partitions * load_s / (units.indexer_cpu_ms / 1_000),
+        "full pass of the reconciler": limits.hours_between_full_passes
+        * 3_600
+        / demand.full_pass_s_per_million_chunks
+        * 1e6,
     }
-    print(as_table(plans))
-
-
-def _demands(options: argparse.Namespace) -> Sequence[CapacityDemand]:
-    return [
-        CapacityDemand(
-            chunks=chunks,
-            chunks_of_kb=options.chunks_of_kb,
-            searches_per_s=options.searches_per_s,
-            changed_per_day=options.changed_per_day,
-            quantization=quantization,
-            shard_disk_gb=options.shard_disk_gb,
-            shard_memory_gb=options.shard_memory_gb,
-            search_node_memory_gb=options.search_node_memory_gb,
-            load_days=options.load_days,
-            full_pass_s_per_million_chunks=options.full_pass_s_per_million_chunks,
-        )
-        for chunks in options.chunks
-        for quantization in options.quantizations
-    ]
-
-
-if __name__ == "__main__":
-    main()
+    return sorted((BreakingPoint(*each) for each in points.items()), key=lambda point: point.chunks)
