@@ -51,6 +51,12 @@ def test_a_plan_is_the_product_of_numbers_and_unit_costs() -> None:
     assert plan.broken == []
 
 
+def test_small_requests_are_limited_by_their_number_and_not_by_their_tokens() -> None:
+    plan = plan_capacity(replace(SMALL, texts_per_request=1), UNITS, LIMITS)
+
+    assert plan.provider_days == pytest.approx(100 / 1_440)
+
+
 @pytest.mark.parametrize(
     ("demand", "limit"),
     [

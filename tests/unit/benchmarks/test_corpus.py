@@ -48,6 +48,16 @@ def test_a_smaller_corpus_is_the_beginning_of_a_larger_one(tmp_path: Path) -> No
     assert len(larger) == 20
 
 
+def test_the_beginning_of_a_corpus_contains_pages_of_all_packages(tmp_path: Path) -> None:
+    for package in ("a-doc", "b-doc"):
+        _pages(tmp_path, {str(number): f"<p>{package} {number} {LONG}" for number in range(30)}, package=package)
+
+    documents = select_documents(list_pages(["b-doc", "a-doc"], tmp_path), most=15).documents
+
+    packages = [each.tag_ids[0] for each in documents]
+    assert min(packages.count(package) for package in ("a-doc", "b-doc")) >= 3
+
+
 def test_a_written_corpus_is_read_as_it_was(tmp_path: Path) -> None:
     _pages(tmp_path, {"a": f"<html lang='fr'><title>Été</title><p>{LONG}\u2028é", "b": f"<p>{LONG}"})
     documents = select_documents(list_pages(["doc"], tmp_path), most=10).documents
@@ -66,8 +76,8 @@ def test_tags_are_the_package_and_the_section(tmp_path: Path) -> None:
     assert document.tag_ids == ("doc", "doc.mod")
 
 
-def _pages(folder: Path, pages: dict[str, str]) -> None:
+def _pages(folder: Path, pages: dict[str, str], *, package: str = "doc") -> None:
     for name, html in pages.items():
-        file = folder / "doc" / "usr" / "share" / "doc" / "doc" / f"{name}.html"
+        file = folder / package / "usr" / "share" / "doc" / package / f"{name}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(html)
