@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 
 bench: install  ## indexing throughput on this machine, as JSON
 	@$(BIN)/python -m benchmarks.index_throughput --json
+
+soak: install  ## half an hour of load and faults: nothing may grow or get lost
+	@$(BIN)/python -m benchmarks.soak
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down

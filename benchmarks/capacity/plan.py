@@ -20,21 +20,21 @@ class UnitCosts:
     chunks_per_document: float
     tokens_per_chunk: float
     chunk_bytes: float
-    """In the collection of its KB."""
+    """Bytes in the collection of its KB."""
     chunk_index_bytes: float
-    """Of MongoDB's own indexes of that collection."""
+    """Bytes of MongoDB's own indexes of that collection."""
     cache_bytes: float
-    """In `embedding_cache`, with its indexes."""
+    """Bytes in `embedding_cache`, with its indexes."""
     document_bytes: float
-    """In all other collections together, with their indexes."""
+    """Bytes in all other collections together, with their indexes."""
     event_bytes: float
-    """Of the event with the text of a document."""
+    """Bytes of the event with the text of a document."""
     indexer_cpu_ms: float
-    """Per chunk."""
+    """CPU per chunk."""
     mongod_cpu_ms: float
-    """Per chunk, without the search node."""
+    """CPU per chunk, without the search node."""
     search_cpu_ms: float
-    """Of the search service, per hybrid search."""
+    """CPU of the search service per hybrid search."""
 
     @classmethod
     def from_measurement(cls, figures: Mapping[str, Any]) -> "UnitCosts":
@@ -64,11 +64,11 @@ class CapacityLimits:
     search_indexes_of_cluster: int = 2_500
     collections_and_indexes_of_cluster: int = 100_000
     documents_of_search_index: int = 2_000_000_000
-    """Of one shard."""
+    """Limit of one shard."""
     shards: int = 80
     search_nodes_of_shard: int = 32
     command_partitions: int = 24
-    """Of `kb-index-requests`: further indexers get none."""
+    """Partitions of `kb-index-requests`: further indexers get none."""
     provider_tokens_per_minute: float = 10_000_000
     provider_requests_per_minute: float = 10_000
     dollars_per_million_tokens: float = 0.02
@@ -95,7 +95,7 @@ class CapacityDemand:
     load_days: float = 7
     """Days in which the first load should end."""
     full_pass_s_per_million_chunks: float = 15
-    """Of the reconciler, as `benchmarks.reconcile_cost` measures it."""
+    """Time of the reconciler, as `benchmarks.reconcile_cost` measures it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +107,17 @@ class BrokenLimit:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """What a deployment needs. Bytes of all members together are named so."""
+    """Contains what a deployment needs. Bytes of all members together are named so."""
 
     documents: float
     knowledge_bases: int
     mongo_disk_gb_of_member_set: float
-    """On one copy of the data."""
+    """Disk of one copy of the data."""
     mongo_disk_gb_of_all: float
     mongo_memory_gb: float
-    """For the indexes and the hot chunks of one copy."""
+    """Memory for the indexes and the hot chunks of one copy."""
     search_memory_gb: float
-    """For the vectors and graphs of one copy."""
+    """Memory for the vectors and graphs of one copy."""
     shards: int
     search_nodes: int
     indexers_for_load: int

@@ -16,6 +16,8 @@ REREAD: Final = "re-ocr"
 RETAG: Final = "retag"
 DELETE: Final = "delete"
 EVENT_KINDS: Final = (CREATE, REREAD, RETAG, DELETE)
+_IN_TWO_KNOWLEDGE_BASES: Final = 0.5
+"""Share of new documents with the tag of a second KB: the share that changes of tags lead to."""
 _UPLOADED: Final = datetime(2026, 1, 31, tzinfo=UTC)
 
 
@@ -61,6 +63,8 @@ class DocumentPopulation:
         run_id: begins the ids of documents, so that a second run does not meet those of the first.
         skew: of the choice of a KB and of a document. Older documents are chosen more often.
         mix: weights of `EVENT_KINDS`.
+        steady_at: number of documents above which one is deleted instead of created, and below which one is created
+            instead of deleted. None: `mix` alone decides.
     """
 
     partitions: Sequence[LoadPartition]
@@ -69,6 +73,7 @@ class DocumentPopulation:
     skew: float
     dice: random.Random
     run_id: str = "load"
+    steady_at: int | None = None
     documents: dict[str, list[LoadDocument]] = field(init=False)
     """Documents that are not deleted, by KB."""
     _numbers: Iterator[int] = field(default_factory=count)
@@ -86,7 +91,7 @@ class DocumentPopulation:
     def plan_event(self) -> PlannedEvent:
         """Choose a KB and a change, and return the event of it. A KB without documents gets a new one."""
         partition = self.choose_partition()
-        kind = self.dice.choices(EVENT_KINDS, [self.mix.get(each, 0.0) for each in EVENT_KINDS])[0]
+        kind = self._choose_kind()
         existing = self.documents[partition.kb_id]
         if kind == CREATE or not existing:
             return self.plan_creation(partition)
@@ -108,6 +113,8 @@ class DocumentPopulation:
         number = next(self._numbers)
         source = self.sources[number % len(self.sources)]
         document = LoadDocument(f"{self.run_id}d{number}", partition, source, 1, 1, (partition.tag_id,))
+        if self.dice.random() < _IN_TWO_KNOWLEDGE_BASES:
+            document.tag_ids = self._other_tags(document)
         self.documents[partition.kb_id].append(document)
         return PlannedEvent(CREATE, _text_of(document), document, document.marker)
 
@@ -122,6 +129,12 @@ class DocumentPopulation:
             for document in documents
             if document.home.organization_id == partition.organization_id and partition.tag_id in document.tag_ids
         }
+
+    def _choose_kind(self) -> str:
+        kind = self.dice.choices(EVENT_KINDS, [self.mix.get(each, 0.0) for each in EVENT_KINDS])[0]
+        if self.steady_at is not None and kind in (CREATE, DELETE):
+            return DELETE if sum(map(len, self.documents.values())) >= self.steady_at else CREATE
+        return kind
 
     def _other_tags(self, document: LoadDocument) -> tuple[str, ...]:
         """Return its own tag alone, or with that of another KB of its organization."""

@@ -56,13 +56,14 @@ class LoadShape:
 
 @dataclass(slots=True)
 class LoadWorkload:
-    """Load on one target. `preload` comes first, then `run`."""
+    """Load on one target. `preload` comes first, then `run`. For `steady_at` see `DocumentPopulation`."""
 
     target: LoadTarget
     shape: LoadShape
     partitions: Sequence[LoadPartition]
     sources: Sequence[RealDocument]
     run_id: str = "load"
+    steady_at: int | None = None
     searches: dict[str, CallStatistics] = field(default_factory=lambda: defaultdict(CallStatistics))
     events: dict[str, CallStatistics] = field(default_factory=lambda: defaultdict(CallStatistics))
     duplicates: int = 0
@@ -87,6 +88,7 @@ class LoadWorkload:
             shape.skew,
             random.Random(f"documents/{shape.seed}"),
             run_id=self.run_id,
+            steady_at=self.steady_at,
         )
         self.queries = QueryPool(
             queries_of_kb=shape.queries_of_kb,

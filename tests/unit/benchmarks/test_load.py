@@ -161,6 +161,19 @@ def test_expected_members_are_those_that_the_published_events_result_in(seed: in
     assert any(len(each.tag_ids) > 1 for each in population.expected_members(PARTITIONS[0]).values())
 
 
+def test_a_steady_population_keeps_its_number_of_documents_and_of_memberships() -> None:
+    population = _population(1, steady_at=100)
+    for _ in range(100):
+        population.plan_creation(population.choose_partition())
+    memberships = []
+    for _ in range(2_000):
+        population.plan_event()
+        assert 99 <= sum(map(len, population.documents.values())) <= 101
+        memberships.append(sum(len(population.expected_members(partition)) for partition in PARTITIONS))
+
+    assert mean(memberships[:500]) == pytest.approx(mean(memberships[-500:]), rel=0.1)
+
+
 def test_each_text_has_a_marker_of_its_own() -> None:
     population = _population(2)
     planned = [each for each in (population.plan_event() for _ in range(200)) if each.marker is not None]
@@ -194,5 +207,12 @@ def test_searches_have_the_modes_and_filters_that_were_asked_for() -> None:
     assert all(len(request["query"].split()) == 5 for request in requests)
 
 
-def _population(seed: int) -> DocumentPopulation:
-    return DocumentPopulation(PARTITIONS, SOURCES, dict.fromkeys(EVENT_KINDS, 1.0), skew=1.0, dice=random.Random(seed))
+def _population(seed: int, *, steady_at: int | None = None) -> DocumentPopulation:
+    return DocumentPopulation(
+        PARTITIONS,
+        SOURCES,
+        dict.fromkeys(EVENT_KINDS, 1.0),
+        skew=1.0,
+        dice=random.Random(seed),
+        steady_at=steady_at,
+    )
