@@ -14,6 +14,7 @@ from benchmarks.capacity.plan import (
     QUANTIZATIONS,
     CapacityDemand,
     CapacityLimits,
+    CapacityPlan,
     UnitCosts,
     find_breaking_points,
     plan_capacity,
@@ -44,11 +45,11 @@ def main() -> None:
         provider_tokens_per_minute=options.tokens_per_minute,
         dollars_per_million_tokens=options.dollars_per_million_tokens,
     )
-    plans = {
-        f"{short_number(demand.chunks)} chunks, {demand.quantization}": plan_capacity(demand, units, limits)
-        for demand in _demands(options)
-    }
-    print(as_table(plans))
+    columns: dict[str, dict[str, CapacityPlan]] = {}
+    for demand in _demands(options):
+        column = columns.setdefault(f"{short_number(demand.chunks)} chunks", {})
+        column[demand.quantization] = plan_capacity(demand, units, limits)
+    print(as_table(columns))
     print()
     print(as_list_of_limits(find_breaking_points(_demands(options)[0], units, limits)))
 

@@ -1,12 +1,16 @@
 """Tables of plans and breaking points in Markdown."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
-from benchmarks.capacity.plan import BreakingPoint, BrokenLimit, CapacityPlan
+from benchmarks.capacity.plan import BreakingPoint, CapacityPlan
+
+QuantizedPlans: TypeAlias = Mapping[str, CapacityPlan]
+"""Plans of the same number of chunks by quantization."""
 
 
-def as_table(plans: Mapping[str, CapacityPlan]) -> str:
-    """Return the plans as a table in Markdown, a column each."""
+def as_table(columns: Mapping[str, QuantizedPlans]) -> str:
+    """Return a table in Markdown with a column for each number of chunks."""
     rows: list[tuple[str, Callable[[CapacityPlan], str]]] = [
         ("documents", lambda plan: short_number(plan.documents)),
         ("knowledge bases", lambda plan: short_number(plan.knowledge_bases)),
@@ -25,10 +29,13 @@ def as_table(plans: Mapping[str, CapacityPlan]) -> str:
         ("days of the provider's quota", lambda plan: f"{plan.provider_days:.1f}"),
         ("embeddings of the first load", lambda plan: f"${short_number(plan.provider_dollars)}"),
         ("embeddings of changes, a month", lambda plan: f"${short_number(plan.provider_dollars_per_month)}"),
-        ("limits that are broken", lambda plan: "<br>".join(_describe(each) for each in plan.broken) or "none"),
     ]
-    lines = [f"| | {' | '.join(plans)} |", "|---|" + "---|" * len(plans)]
-    lines += [f"| {name} | {' | '.join(show(plan) for plan in plans.values())} |" for name, show in rows]
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    lines += [
+        f"| {name} | {' | '.join(_merge({each: show(plan) for each, plan in of.items()}) for of in columns.values())} |"
+        for name, show in rows
+    ]
+    lines.append(f"| limits that are broken | {' | '.join(_describe_broken(of) for of in columns.values())} |")
     return "\n".join(lines)
 
 
@@ -38,8 +45,20 @@ def as_list_of_limits(points: Sequence[BreakingPoint]) -> str:
     return "\n".join(["| chunks | limit |", "|---|---|", *lines])
 
 
-def _describe(broken: BrokenLimit) -> str:
-    return f"{broken.limit}: {short_number(broken.needed)} of {short_number(broken.allowed)}"
+def _merge(cells: Mapping[str, str]) -> str:
+    """Return what is the same with each quantization once, else one after the other."""
+    if len(set(cells.values())) == 1:
+        return next(iter(cells.values()))
+    return ", ".join(f"{cell} ({name})" for name, cell in cells.items())
+
+
+def _describe_broken(plans: QuantizedPlans) -> str:
+    needed: dict[tuple[str, float], dict[str, str]] = {}
+    for name, plan in plans.items():
+        for broken in plan.broken:
+            needed.setdefault((broken.limit, broken.allowed), {})[name] = short_number(broken.needed)
+    found = [f"{limit}: {_merge(cells)} of {short_number(allowed)}" for (limit, allowed), cells in needed.items()]
+    return "<br>".join(found) or "none"
 
 
 def short_number(number: float) -> str:

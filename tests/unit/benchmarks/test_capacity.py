@@ -1,9 +1,9 @@
-import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.capacity.__main__ import MEASURED
+from benchmarks.capacity.__main__ import main
 from benchmarks.capacity.plan import (
     CapacityDemand,
     CapacityLimits,
@@ -14,6 +14,7 @@ from benchmarks.capacity.plan import (
 )
 from benchmarks.capacity.tables import as_table
 
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "capacity.md"
 UNITS = UnitCosts(
     dimensions=1_000,
     chunks_per_document=10,
@@ -88,15 +89,26 @@ def test_quantized_vectors_need_less_memory_but_the_same_graph() -> None:
     assert vector_memory_bytes(1_536, "binary") == 256 + 128
 
 
-def test_the_measured_unit_costs_make_a_table_with_a_column_for_each_plan() -> None:
-    units = UnitCosts.from_measurement(json.loads(MEASURED.read_text()))
-    plans = {name: plan_capacity(CapacityDemand(chunks), units, LIMITS) for name, chunks in (("A", 1e7), ("B", 1e10))}
+def test_a_column_names_the_quantization_only_where_it_matters() -> None:
+    demand = CapacityDemand(chunks=1e11, chunks_of_kb=1e9)
+    plans = {name: plan_capacity(replace(demand, quantization=name), UNITS, LIMITS) for name in ("none", "binary")}
 
-    table = as_table(plans).splitlines()
+    cells = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in as_table({"C": plans}).splitlines()}
 
-    assert table[0] == "| | A | B |"
-    assert all(line.count("|") == 4 for line in table)
-    assert plans["B"].mongo_disk_gb_of_all == pytest.approx(1_000 * plans["A"].mongo_disk_gb_of_all)
+    assert cells["knowledge bases"] == "100"
+    assert cells["memory of search nodes, one copy"] == "413 TB (none), 29.5 TB (binary)"
+    assert "shards of a cluster: 4,032 (none), 547 (binary) of 80" in cells["limits that are broken"]
+
+
+def test_the_tables_of_the_page_are_those_that_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["capacity"])
+    main()
+
+    page = PAGE.read_text()
+    for table in capsys.readouterr().out.split("\n\n"):
+        assert table.strip() in page
 
 
 def test_a_limit_breaks_just_above_its_breaking_point() -> None:
