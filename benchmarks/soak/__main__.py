@@ -56,7 +56,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=30, help="of load (default: 30)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=30,
+        help="of load (default: 30); in less than ten, figures of processes that were just started still grow",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="gets the report with all samples")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder of the stack, which is kept with its logs")
     add_load_options(parser, searches_per_s=5, events_per_s=2)
