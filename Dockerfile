@@ -121,6 +121,7 @@ RUN ["python", "images/install.py", "tool", "/opt/sbom", "images/sbom.lock"]
 FROM ${IMAGE} AS described
 
 FROM sbom-tool AS sbom-of-image
+WORKDIR /sbom
 COPY --from=described /opt/kb /opt/kb
 RUN ["/opt/sbom/bin/cyclonedx-py", "environment", "--output-reproducible", "--output-file", "/sbom/sbom.cdx.json", "/opt/kb/bin/python"]
 
