@@ -11,6 +11,7 @@ from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.keys import DocumentKey
 from tests.alerts.observed_system import ObservedSystem
 from tests.chaos.workload import Upstream, paragraph
+from tests.waiting import until
 
 Injection = Callable[[ObservedSystem], AbstractAsyncContextManager[None]]
 """Begins the fault when entered."""
@@ -38,13 +39,13 @@ def frozen(name: str) -> Injection:
 
 @asynccontextmanager
 async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Give mongod a twentieth of the time, until it is replaced by another process."""
+    """Give mongod a thirtieth of the time, until it is replaced by another process."""
     mongod = observed.process("mongod")
 
     async def slow_down() -> None:
         while mongod.is_running():
             mongod.suspend()
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(3)
             mongod.resume()
             await asyncio.sleep(0.1)
 
@@ -58,14 +59,22 @@ async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def limited_provider(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Have the provider admit fewer calls than the load makes."""
-    observed.provider.calls_per_s = 1.5
+    """Build a knowledge base of many documents, a call each, while the provider admits few calls."""
+    upstream = Upstream(observed.system.organization_id)
+    await observed.system.create_tags("bulk")
+    await observed.system.events.publish_all(
+        [upstream.ocr(f"bulk-{number}", [paragraph(f"bulk-{number}")], tags=["bulk"]) for number in range(300)]
+    )
+    # Known before there is a knowledge base for them: so they are a backfill, and wait behind all other documents.
+    await until(lambda: observed.knows_documents("bulk", 300), what="300 documents are known", every_s=0.5)
+    observed.provider.calls_per_s = 2.5
+    kb_id = await observed.system.create_knowledge_base("bulk")
     try:
-        yield
+        with observed.runbooks_are_about(kb_id):
+            yield
     finally:
         observed.provider.calls_per_s = None
-        unlimited = await observed.system.http.put(f"/knowledge-bases/{observed.kb_id}", json={"rate_limits": None})
-        unlimited.raise_for_status()
+        (await observed.system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
 
 
 @asynccontextmanager

@@ -42,7 +42,9 @@ class LimitedProvider:
         if self.calls_per_s is None:
             return True
         now = monotonic()
-        self._credit = min(1.0, self._credit + (now - self._counted_at) * self.calls_per_s)
+        elapsed_s = now - self._counted_at
+        # Unused calls of the last second are not lost.
+        self._credit = min(self.calls_per_s, self._credit + elapsed_s * self.calls_per_s)
         self._counted_at = now
         if self._credit < 1:
             return False

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -38,7 +38,7 @@ SETTINGS: Final = {
 }
 """Settings under which the system notices and forgets a fault soon."""
 SEARCH_EVERY_S: Final = 0.5
-DOCUMENT_EVERY_S: Final = 1.0
+DOCUMENT_EVERY_S: Final = 2.0
 _WITHIN_S: Final = 10.0
 """A request of the load that takes longer is given up."""
 
@@ -50,6 +50,7 @@ class ObservedSystem:
     notifications: NotificationLog
     kb_id: str = ""
     """Knowledge base of the load."""
+    kb_id_of_fault: str | None = None
     _numbers: count = field(default_factory=count)  # type: ignore[type-arg]
 
     @property
@@ -64,9 +65,16 @@ class ObservedSystem:
             "KB_SEARCH": self.stack.base_url,
             "ORG": self.stack.organization_id,
             "KEY": self.stack.api_key,
-            "KB_ID": self.kb_id,
+            "KB_ID": self.kb_id_of_fault or self.kb_id,
             "KB_HOME": str(self.stack.home.folder),
         }
+
+    @contextlib.contextmanager
+    def runbooks_are_about(self, kb_id: str) -> Iterator[None]:
+        """Have the commands of runbooks name this knowledge base instead of that of the load."""
+        self.kb_id_of_fault = kb_id
+        yield
+        self.kb_id_of_fault = None
 
     def process(self, name: str) -> psutil.Process:
         """Return the process of a server or service that runs now."""
@@ -81,6 +89,10 @@ class ObservedSystem:
             "text": paragraph(document_id),
         }
         (await self.system.http.put(f"/documents/{document_id}", json=body)).raise_for_status()
+
+    async def knows_documents(self, tag_id: str, number: int) -> bool:
+        """Say whether so many documents with this tag are stored."""
+        return await self.system.database["documents"].count_documents({"tag_ids": tag_id}) >= number
 
     async def create_knowledge_base(self, tag_id: str, *, documents: int) -> str:
         """Create a KB of a new tag, and wait until it has so many documents."""
@@ -126,8 +138,9 @@ class ObservedSystem:
                 await request(next(self._numbers))
 
     async def _search(self, number: int) -> None:
-        # A new query each time: its vector is in no cache.
-        await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": f"river {number}"})
+        # One in eight is new, so that its vector is in no cache.
+        query = f"river {number if number % 8 == 0 else number % 8}"
+        await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": query})
 
     async def _add_document(self, number: int) -> None:
         await self.put_document(f"load-{number}", "load")

@@ -15,6 +15,9 @@ def test_windows_and_ages_become_shorter_and_shares_and_numbers_stay() -> None:
         "max by (group) (kb_consumer_stuck_seconds) > 60"
     )
 
+    slow = "histogram_quantile(0.95, sum by (le) (rate(kb_search_seconds_bucket[5m]))) > 1"
+    assert shorten_query(slow).endswith("[20s]))) > 4")
+
 
 def test_no_rule_is_left_out() -> None:
     for file in (OBSERVABILITY / "prometheus" / "rules").glob("*.yml"):
