@@ -3,7 +3,7 @@
     windows, offsets    a 120th, at least 20 s: ten scrapes
     `for`               a 120th, at least 12 s: the restart of a process takes as long as ever
     `keep_firing_for`   a 120th, at least 45 s: circuits stay open for as long as ever
-    ages                a tenth: limits of what has waited for some seconds
+    ages                a fifth: limits of what has waited for some seconds
     60 s to searchable  300 s: after an outage, documents come as late as ever
     500 ms of a search  2.5 s: a machine that runs all of it is busy
     slow MongoDB        four times as slow, for the same reason
@@ -24,7 +24,7 @@ import yaml
 from tests.deployment.alert_rules import OBSERVABILITY
 
 FASTER: Final = 120
-AGES_FASTER: Final = 10
+AGES_FASTER: Final = 5
 SLOWER: Final = 4
 SHORTEST_WINDOW: Final = timedelta(seconds=20)
 SHORTEST: Final = {"for": timedelta(seconds=12), "keep_firing_for": timedelta(seconds=45)}

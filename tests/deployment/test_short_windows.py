@@ -10,9 +10,9 @@ def test_windows_and_ages_become_shorter_and_shares_and_numbers_stay() -> None:
     assert shorten_query("rate(kb_spu_charged_total[3d]) > 0.5") == "rate(kb_spu_charged_total[2160s]) > 0.5"
     assert shorten_query("increase(kb_spu_charged_total[5m]) > 10") == "increase(kb_spu_charged_total[20s]) > 10"
     assert shorten_query("kb_dlq_depth offset 1d > 100") == "kb_dlq_depth offset 720s > 100"
-    assert shorten_query("kb:freshness:age_seconds > bool 900") == "kb:freshness:age_seconds > bool 90"
+    assert shorten_query("kb:freshness:age_seconds > bool 900") == "kb:freshness:age_seconds > bool 180"
     assert shorten_query("max by (group) (kb_consumer_stuck_seconds) > 600") == (
-        "max by (group) (kb_consumer_stuck_seconds) > 60"
+        "max by (group) (kb_consumer_stuck_seconds) > 120"
     )
 
     slow = "histogram_quantile(0.95, sum by (le) (rate(kb_search_seconds_bucket[5m]))) > 1"
