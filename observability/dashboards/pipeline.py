@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from observability.dashboards.panel import Dashboard, Panel, PanelQuery, PanelRow
-from observability.dashboards.promql import largest, quantile, recent_increase, total_rate
+from observability.dashboards.promql import largest, quantile, recent_increase, recent_quantile, total_rate
 
 LATE: Final[Sequence[Panel]] = (
     Panel(
@@ -182,7 +182,9 @@ CONSUMERS: Final[Sequence[Panel]] = (
             " shorter. High: see why replicas come and go, and how long their handlers take to stop."
         ),
         unit="s",
-        queries=[PanelQuery(expr=quantile(0.95, "kb_consumer_rebalance_seconds", by="group"), legend="{{group}}")],
+        queries=[
+            PanelQuery(expr=recent_quantile(0.95, "kb_consumer_rebalance_seconds", by="group"), legend="{{group}}")
+        ],
         alerts=["KbConsumerUnsettled"],
     ),
     Panel(

@@ -24,6 +24,11 @@ def quantile(share: float, histogram: str, *, by: str = "", where: str = "") -> 
     return f"histogram_quantile({share:g}, sum by ({labels}) (rate({histogram}_bucket{where}[$__rate_interval])))"
 
 
+def recent_quantile(share: float, histogram: str, *, by: str) -> str:
+    """Return a quantile of the observations of the last minutes, for what happens seldom."""
+    return f"histogram_quantile({share:g}, {recent_increase(histogram + '_bucket', by=f'le, {by}')})"
+
+
 def mean(histogram: str) -> str:
     """Return the mean of the observations of all replicas; nothing while there are none."""
     return f"{total_rate(histogram + '_sum')} / ({total_rate(histogram + '_count')} > 0)"
