@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from observability.dashboards.panel import Dashboard, Panel, PanelQuery, PanelRow
-from observability.dashboards.promql import quantile, share, total_rate
+from observability.dashboards.promql import quantile, recent_increase, share, total_rate
 
 SERVICES: Final = 'job=~"kb-api|kb-indexer|kb-search|kb-reconciler"'
 OF_API_AND_MODELS: Final = 'route!~".+/search|/healthz|/readyz|/metrics"'
@@ -228,6 +228,30 @@ WHAT_IS_WRONG: Final[Sequence[Panel]] = (
         ),
         unit="s",
         queries=[PanelQuery(expr="max by (job) (kb_event_loop_lag_seconds)", legend="{{job}}")],
+    ),
+    Panel(
+        title="Tasks of the event loop",
+        description=(
+            "Tasks that a process works on at once; the most of each service. Growing for hours while the load does"
+            " not: tasks are never finished. Report it, and restart the service."
+        ),
+        unit="short",
+        queries=[PanelQuery(expr="max by (job) (kb_event_loop_tasks)", legend="{{job}}")],
+    ),
+    Panel(
+        title="Spans that were lost",
+        description=(
+            "Spans of traces in 5 minutes that were not exported. Rising: the collector is away or too slow. Users"
+            " notice nothing, but traces have gaps."
+        ),
+        unit="short",
+        queries=[
+            PanelQuery(
+                expr=recent_increase("kb_spans_dropped_total", by="reason"),
+                legend="{{reason}}",
+                zero_reason="spans are exported only if a collector is configured",
+            )
+        ],
     ),
     Panel(
         title="Versions that run",
