@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -49,7 +50,13 @@ KB: Final = KnowledgeBase(
 )
 
 
-SPACE: Final = VectorSpace(KB.organization_id, "fingerprint", KB.embedding_model, KB.embedding_dimensions)
+def _with_dimensions(dimensions: int) -> KnowledgeBase:
+    """Return the KB with vectors of so many dimensions: others than those of the KB count as drift."""
+    return replace(KB, embedding_model=f"hash-{dimensions}", embedding_dimensions=dimensions)
+
+
+def _space_of(kb: KnowledgeBase) -> VectorSpace:
+    return VectorSpace(kb.organization_id, "fingerprint", kb.embedding_model, kb.embedding_dimensions)
 
 
 async def fill(database: Database, *, documents: int, dimensions: int) -> None:
@@ -57,14 +64,16 @@ async def fill(database: Database, *, documents: int, dimensions: int) -> None:
     await create_indexes(database, _COLLECTIONS)
     await vectors.create_indexes(database[KB.vector_collection])
 
+    kb = _with_dimensions(dimensions)
+
     async def create_kb(session: Any) -> None:
-        await knowledge_bases.insert(database, session, KB)
-        await kb_slots.create(database, session, KB.key, tags_version=KB.tags_version)
+        await knowledge_bases.insert(database, session, kb)
+        await kb_slots.create(database, session, kb.key, tags_version=kb.tags_version)
 
     await in_transaction(database, create_kb)
     vector = to_binary(np.ones(dimensions, dtype=np.float32))
     for first in range(0, documents, _BATCH):
-        await _write(database, range(first, min(first + _BATCH, documents)), vector)
+        await _write(database, kb, range(first, min(first + _BATCH, documents)), vector)
     await _count(database)
 
 
@@ -78,17 +87,18 @@ _COLLECTIONS: Final = (
 )
 
 
-async def _write(database: Database, numbers: range, vector: Binary) -> None:
+async def _write(database: Database, kb: KnowledgeBase, numbers: range, vector: Binary) -> None:
     known = [_document(number) for number in numbers]
     event = AppliedEvent("event", "document.ocr_completed.v1", 1, "", _NOW)
     await documents.write_all(database, [DocumentChange(document, event) for document in known])
     # As if they had changed long ago: an incremental pass looks at none of them.
     await database[documents.NAME].update_many({"changed_at": {"$gt": _NOW}}, {"$set": {"changed_at": _NOW}})
-    await database[document_index.NAME].insert_many([_indexed(document, vector) for document in known])
+    await database[document_index.NAME].insert_many([_indexed(kb, document, vector) for document in known])
     chunks = [chunk for document in known for chunk in _chunks(document.document_id, vector)]
     await database[KB.vector_collection].insert_many(chunks, ordered=False)
+    space = _space_of(kb)
     cached = [
-        {"_id": SPACE.key(chunk["chunk_hash"]), "scope": SPACE.scope, "embedding": vector, "expires_at": _NEXT_YEAR}
+        {"_id": space.key(chunk["chunk_hash"]), "scope": space.scope, "embedding": vector, "expires_at": _NEXT_YEAR}
         for chunk in chunks
     ]
     await database[embedding_cache.NAME].insert_many(cached, ordered=False)
@@ -99,7 +109,7 @@ def _document(number: int) -> Document:
     return Document(KB.organization_id, f"document-{number:07}", text=text, tags=TagsFacet(1, "digest", KB.tag_ids))
 
 
-def _indexed(document: Document, vector: Binary) -> dict[str, Any]:
+def _indexed(kb: KnowledgeBase, document: Document, vector: Binary) -> dict[str, Any]:
     assert document.text is not None
     return {
         "_id": document_index.row_id(kb_id=KB.kb_id, document_id=document.document_id),
@@ -110,11 +120,11 @@ def _indexed(document: Document, vector: Binary) -> dict[str, Any]:
         "chunk_count": CHUNKS_PER_DOCUMENT,
         "chunks_digest": chunks_digest({chunk_id: n for n, chunk_id in _chunk_ids(document.document_id)}),
         "vectors_digest": vectors_digest([vector] * CHUNKS_PER_DOCUMENT),
-        "vector_space": SPACE.to_row(),
+        "vector_space": _space_of(kb).to_row(),
         "text_revision": 1,
         "content_digest": document.text.text_id,
         "snapshot_digest": documents.chunk_metadata_digest(document),
-        "config_hash": KB.config_hash,
+        "config_hash": kb.config_hash,
         "document_name": document.text.name,
         "indexed_at": _NOW,
     }
