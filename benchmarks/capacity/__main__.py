@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--shard-disk-gb", type=float, default=2_000)
     parser.add_argument("--shard-memory-gb", type=float, default=128)
     parser.add_argument("--search-node-memory-gb", type=float, default=128)
-    parser.add_argument("--full-pass-s-per-million-chunks", type=float, default=15, help="of the reconciler")
+    parser.add_argument("--full-pass-s-per-million-chunks", type=float, default=28, help="of the reconciler")
     parser.add_argument("--tokens-per-minute", type=float, default=1e7, help="of the provider (default: 1e7)")
     parser.add_argument("--dollars-per-million-tokens", type=float, default=0.02)
     options = parser.parse_args()

@@ -94,8 +94,8 @@ class CapacityDemand:
     texts_per_request: int = 100
     load_days: float = 7
     """Days in which the first load should end."""
-    full_pass_s_per_million_chunks: float = 15
-    """Time of the reconciler, as `benchmarks.reconcile_cost` measures it."""
+    full_pass_s_per_million_chunks: float = 28
+    """CPU of mongod and the reconciler together, as `benchmarks.reconcile_cost --dims 1536` measures it."""
 
 
 @dataclass(frozen=True, slots=True)

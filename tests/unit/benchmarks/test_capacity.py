@@ -48,7 +48,7 @@ def test_a_plan_is_the_product_of_numbers_and_unit_costs() -> None:
     assert plan.provider_dollars == pytest.approx(10)
     assert plan.provider_days == pytest.approx(50 / 1_440)
     assert plan.event_gb_of_load == pytest.approx(2)
-    assert plan.full_pass_hours == pytest.approx(15 / 3_600)
+    assert plan.full_pass_hours == pytest.approx(28 / 3_600)
     assert plan.broken == []
 
 
