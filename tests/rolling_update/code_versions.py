@@ -1,0 +1,76 @@
+"""Provides the code of an earlier commit, to be run with the dependencies of this checkout."""
+
+import io
+import os
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.mutant import ROOT
+
+VERSION_BEFORE: Final = "4bf5806061a581c384a85e44c60bb97b2cc9bcb6"
+"""The commit that an update begins with, by default: the last one before images, manifests and alerts were added."""
+PACKAGE_FOLDERS: Final = (
+    "contracts",
+    "shared",
+    "services/kb-api",
+    "services/indexer",
+    "services/search",
+    "services/reconciler",
+)
+"""Folders with the code of the services; kb_local, which only starts them, is always that of this checkout."""
+
+
+class CommitNotInClone(Exception):
+    """The clone does not contain the commit; the message says how to fetch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeVersion:
+    name: str
+    """In names of processes and in the report."""
+    root: Path
+    """Folder with the files of the repository in this version."""
+
+    @property
+    def python_path(self) -> str:
+        """Return the value of PYTHONPATH that puts this version before the installed packages."""
+        return os.pathsep.join(str(self.root / folder) for folder in PACKAGE_FOLDERS)
+
+    def contains(self, folder: str) -> bool:
+        """Return whether a folder is in this version."""
+        return Path(folder).is_relative_to(self.root)
+
+
+def current_version() -> CodeVersion:
+    """Return the code of this checkout."""
+    return CodeVersion("this-version", ROOT)
+
+
+def extract_version(commit: str, folder: Path, *, repository: Path = ROOT) -> CodeVersion:
+    """Extract the services of a commit into a new folder.
+
+    Raises:
+        CommitNotInClone: the repository has no such commit.
+    """
+    found = _git(repository, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if found.returncode:
+        raise CommitNotInClone(_explain_missing(commit, repository))
+    full_hash = found.stdout.decode().strip()
+    archive = _git(repository, "archive", "--format=tar", full_hash, *PACKAGE_FOLDERS)
+    archive.check_returncode()
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder, filter="data")
+    return CodeVersion(f"version-{full_hash[:7]}", folder)
+
+
+def _explain_missing(commit: str, repository: Path) -> str:
+    shallow = _git(repository, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+    remedy = "git fetch --unshallow" if shallow else f"git fetch origin {commit}"
+    return f"commit {commit} is not in this clone: run `{remedy}`, or name another commit with --from"
+
+
+def _git(repository: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", "-C", repository, *arguments], check=False, capture_output=True)
