@@ -20,7 +20,8 @@ async def serve(stop: asyncio.Event) -> None:
     await check_settings(settings)
     with exporting_spans("kb-search"):
         async with build(settings, stop) as app:
-            await server.run(app, settings, stop)
+            # A run that has begun is finished, however long it may take.
+            await server.run(app, settings, stop, grace_s=settings.run_max_seconds + server.GRACE_S)
 
 
 def main() -> None:

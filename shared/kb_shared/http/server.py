@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import resource
 import socket
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import Protocol
 from kb_shared.settings import CommonSettings
 
-GRACE_S = 10
+GRACE_S: Final = 10.0
+"""Seconds that requests have to finish after a stop, where a service does not say otherwise."""
 OTHER_OPEN_FILES: Final = 200
 """Number of files for other purposes: connections to MongoDB, Kafka and providers."""
 
@@ -31,8 +33,14 @@ class _UvicornServer(uvicorn.Server):
         yield
 
 
-async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> None:
+async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event, *, grace_s: float = GRACE_S) -> None:
     """Serve `app` on `settings.http_host` and `http_port` (0: any free one) until `stop` is set.
+
+    Args:
+        app: answers all requests.
+        settings: of the server.
+        stop: closes the listener; requests that have begun may finish.
+        grace_s: how long they may take after that, rounded up to a second; then they are cancelled.
 
     Raises:
         OSError: the address is in use.
@@ -50,7 +58,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         server_header=False,
         # Nothing depends on the address of the client.
         proxy_headers=False,
-        timeout_graceful_shutdown=GRACE_S,
+        timeout_graceful_shutdown=math.ceil(grace_s),
         timeout_keep_alive=KEEP_ALIVE_S,
     )
     server = _UvicornServer(config)

@@ -106,8 +106,8 @@ def _paths(app: FastAPI) -> frozenset[str]:
 
 def stop_seconds(service: str) -> float:
     """Return the time limit of the stop of a service after SIGTERM, as the sum of the limits of its steps."""
-    if not SERVICES[service].uses_kafka:
-        return float(server.GRACE_S)
+    if service == "kb-search":
+        return SearchSettings().run_max_seconds + server.GRACE_S
     last_batch_s = outbox_relay._LAST_BATCH_S
     producer_s = (
         inspect.signature(producer.Producer).parameters["stop_timeout_s"].default

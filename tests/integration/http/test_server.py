@@ -85,6 +85,24 @@ async def test_a_request_that_has_begun_is_answered_before_the_server_stops() ->
     assert (await answer).text == "done"
 
 
+async def test_a_request_that_takes_longer_than_the_grace_is_cut_off() -> None:
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request) -> PlainTextResponse:
+        arrived.set()
+        await go_on.wait()
+        return PlainTextResponse("done")
+
+    app: ASGIApp = Starlette(routes=[Route("/slow", slow)])
+    async with serving(lambda settings, stop: server.run(app, settings, stop, grace_s=0)) as client:
+        answer = asyncio.ensure_future(client.get("/slow"))
+        await arrived.wait()
+        # With the grace of ten seconds it would be answered.
+        asyncio.get_running_loop().call_later(5, go_on.set)
+    with pytest.raises(httpx.HTTPError):
+        (await answer).raise_for_status()
+
+
 async def test_signals_stay_with_the_service() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
