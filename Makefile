@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Ka
 
 test-replicas: install  ## tests on three mongods: kills, freezes, step-downs
 	@$(BIN)/python -m pytest tests/replica_set -m replica_set --timeout 900 --quiet
+
+test-update: install  ## update a running system to this version and back, under load (about 5 minutes)
+	@$(BIN)/python -m tests.rolling_update
 
 test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants

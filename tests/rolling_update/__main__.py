@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--steady-seconds", type=float, default=10, help="of load before, between and after the updates"
     )
-    parser.add_argument("--run-seconds", type=float, default=20, help="that the chat model takes for an answer")
+    parser.add_argument("--run-seconds", type=float, default=12, help="that the chat model takes for an answer")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for all figures")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="folder for data and logs of all processes; kept")
     planted = "; ".join(f"{name}: {what}" for name, what in FAULTS.items())

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
@@ -22,7 +22,8 @@ class _CallsOfKind:
 @dataclass(slots=True)
 class CallRecord:
     phase: str = "before"
-    """What happens at the moment; part of each failure."""
+    """Name of what happens at the moment; part of each failure."""
+    clock: Callable[[], float] = monotonic
     failures: list[str] = field(default_factory=list)
     _kinds: dict[str, _CallsOfKind] = field(default_factory=dict)
 
@@ -39,7 +40,7 @@ class CallRecord:
             due: the time at which it was due.
             failure: what was wrong with the result; None: nothing.
         """
-        calls, now = self._kinds.setdefault(kind, _CallsOfKind()), monotonic()
+        calls, now = self._kinds.setdefault(kind, _CallsOfKind()), self.clock()
         calls.results[str(result)] += 1
         calls.latencies_s.append(now - due)
         if failure is not None:

@@ -21,7 +21,7 @@ class ChangingDocument:
     text: str
     """Its newest text: one paragraph, which becomes one chunk."""
     is_found: bool = False
-    """Whether a search has found the newest text."""
+    """True if a search has found the newest text."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ class PodTimes:
 
 POD_TIMES: Final[Mapping[str, PodTimes]] = {
     "kb_api": PodTimes(grace_s=75, pre_stop_s=10),
-    "kb_search": PodTimes(grace_s=75, pre_stop_s=10),
+    "kb_search": PodTimes(grace_s=150, pre_stop_s=10),
     "kb_indexer": PodTimes(grace_s=75, min_ready_s=15),
     "kb_reconciler": PodTimes(grace_s=75),
 }

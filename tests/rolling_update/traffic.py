@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 from aiokafka.errors import KafkaError
 
+from kb_contracts.documents import DocumentEvent
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.oracle import Oracle
 from tests.e2e.system import SystemUnderTest
@@ -101,36 +102,36 @@ class UpdateTraffic:
                 f"{document.document_id} was not found by {mode}" if is_there and not answer.json()["results"] else None
             )
 
-        await self._ask(f"{kind} ({mode})", http, "POST", self._search_path, body=body, due=due, check=check)
+        await self._ask(kind, http, "POST", self._search_path, body=body, due=due, check=check)
 
     async def _read_watched(self, due: float) -> None:
         before = len(self.reader.violations)
         try:
             shown = await self.reader.try_to_read()
         except httpx.HTTPError as error:
-            self.record.record("read", type(error).__name__, due=due, failure=repr(error))
+            self.record.record("read the watched document", type(error).__name__, due=due, failure=repr(error))
             return
         wrong = self.reader.violations[before:]
         failure = "; ".join(wrong) or ("503" if shown is None else None)
-        self.record.record("read", "503" if shown is None else 200, due=due, failure=failure)
+        self.record.record("read the watched document", "503" if shown is None else 200, due=due, failure=failure)
 
     async def _revise_watched(self, due: float) -> None:
         self.reader.revisions.step()
         published = self.reader.revisions.published
         event = self.changes.upstream.ocr(self.reader.document_id, published[-1], tags=TAGS, revision=len(published))
         self.oracle.record_published(event)
-        await self._send_event(event, "publish", due)
+        await self._send_event(event, due)
 
     async def _get(self, due: float) -> None:
         if (document := self._choose_settled()) is not None:
-            await self._ask("get", self.system.http, "GET", f"/documents/{document.document_id}", due=due)
+            await self._ask("get a document", self.system.http, "GET", f"/documents/{document.document_id}", due=due)
 
     async def _change(self, due: float) -> None:
         event = self.changes.next_event()
         request = to_request(event)
         self.oracle.record_published(event)
         await self._ask(
-            f"change ({request.method})",
+            "change a document",
             self.system.http,
             request.method,
             request.path,
@@ -143,7 +144,7 @@ class UpdateTraffic:
     async def _publish(self, due: float) -> None:
         event = self.changes.next_event()
         self.oracle.record_published(event)
-        await self._send_event(event, "publish", due)
+        await self._send_event(event, due)
         self._expect(event.document_id, due)
 
     async def _run(self, due: float) -> None:
@@ -154,15 +155,15 @@ class UpdateTraffic:
             status = answer.json()["status"]
             return None if status == "completed" else f"the run is {status}"
 
-        await self._ask("run", self.system.http, "POST", "/runs", body=body, due=due, check=check)
+        await self._ask("run a chat model", self.system.http, "POST", "/runs", body=body, due=due, check=check)
 
-    async def _send_event(self, event: Any, kind: str, due: float) -> None:
+    async def _send_event(self, event: DocumentEvent, due: float) -> None:
         try:
             await self.system.events.publish(event)
         except KafkaError as error:
-            self.record.record(kind, type(error).__name__, due=due, failure=repr(error))
+            self.record.record("publish an event", type(error).__name__, due=due, failure=repr(error))
         else:
-            self.record.record(kind, "acknowledged", due=due)
+            self.record.record("publish an event", "acknowledged", due=due)
 
     async def _ask(
         self,
@@ -229,6 +230,6 @@ class UpdateTraffic:
             )
             return None
 
-        kind = f"look for new texts ({mode})"
-        await self._ask(kind, self.system.http, "POST", self._search_path, body=body, due=monotonic(), check=check)
+        path, due = self._search_path, monotonic()
+        await self._ask("look for new texts", self.system.http, "POST", path, body=body, due=due, check=check)
         return found
