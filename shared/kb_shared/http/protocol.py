@@ -30,6 +30,9 @@ MAX_CONNECTIONS: Final = 2_000
 PAUSE_S: Final = 0.005
 """Seconds between two turns of a body in very small pieces. A wrong key is refused before most of it is parsed."""
 
+LAST_REQUEST_WAIT_S: Final = 0.2
+"""Seconds for which idle connections stay open when the server stops."""
+
 _log = structlog.get_logger()
 
 
@@ -65,6 +68,7 @@ class Protocol(H11Protocol):
         self._head_timeout_s = head_timeout_s
         self._head_timer: asyncio.TimerHandle | None = None
         self._in_request = False
+        self._is_ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -98,10 +102,26 @@ class Protocol(H11Protocol):
         if not self._in_request and self.conn.has_more and not self.transport.is_closing():
             self._expect_head()
 
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self._is_ending and self.cycle is not None:
+            self.cycle.keep_alive = False
+
     def shutdown(self) -> None:
-        super().shutdown()
+        """End the connection after the request that is being answered, or that is on its way already.
+
+        A connection that is closed while a request waits in its socket is reset, and the client can't know whether the
+        request was handled.
+        """
+        self._is_ending = True
         if self._transport.is_closing():
             self._transport.abort()
+        else:
+            self.loop.call_later(LAST_REQUEST_WAIT_S, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if not self._transport.is_closing():
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the same whatever it is
         # What is left of an answer that has begun would be read as a part of it.
