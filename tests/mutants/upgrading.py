@@ -1,4 +1,4 @@
-"""Faults of an update: old code on new data, migrations that are made twice or not to their end."""
+"""Faults of an update: old code on new data, migrations made twice or not to their end, requests that are cut off."""
 
 from typing import Final
 
@@ -118,6 +118,26 @@ MUTANTS: Final = (
         caught_by=in_file(
             _TESTS_OF_MIGRATIONS,
             "test_the_collection_of_a_knowledge_base_that_is_being_created_or_deleted_is_not_created",
+        ),
+    ),
+    Mutant(
+        "stopping-server-closes-idle-connections-at-once",
+        "shared/kb_shared/http/protocol.py",
+        old="            self.loop.call_later(LAST_REQUEST_WAIT_S, self._end_if_idle)\n",
+        new="            self._end_if_idle()\n",
+        caught_by=in_file(
+            "tests/integration/http/test_server.py",
+            "test_a_request_that_arrives_while_the_server_stops_is_answered",
+        ),
+    ),
+    Mutant(
+        "runs-are-cut-off-as-requests",
+        "services/search/kb_search/__main__.py",
+        old="grace_s=settings.run_max_seconds + server.GRACE_S",
+        new="grace_s=server.GRACE_S",
+        caught_by=in_file(
+            "tests/unit/search/test_end_of_search.py",
+            "test_a_run_that_has_begun_has_time_for_all_that_it_may_take",
         ),
     ),
 )
