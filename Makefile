@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards check format lock schemas manifests bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock schemas manifests bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ prometheus:  ## install Prometheus and Alertmanager into .observability/, withou
 dashboards: install  ## write Grafana's dashboards from observability/dashboards
 	@$(BIN)/python -m observability.dashboards
 
+NIGHTLY := security images test-alerts test-update test-kafka test-replicas
+
+nightly: install  ## what CI does not run, one after the other, with a table (one to two hours)
+	@$(BIN)/python scripts/nightly.py --json .nightly/results.json $(NIGHTLY)
+
 check: install  ## format, lint, types, import rules; tests/architecture (names, docs equal to the code)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -126,5 +131,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .images .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .images .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
