@@ -35,7 +35,7 @@ def main() -> None:
         shutil.copyfile(options.load, FIGURES / "load.json")
     if options.soak is not None:
         reduced = reduce_soak(json.loads(options.soak.read_text()))
-        (FIGURES / "soak.json").write_text(json.dumps(reduced, indent=1) + "\n")
+        (FIGURES / "soak.json").write_text(json.dumps(reduced) + "\n")
     for name, chart in charts(FIGURES):
         (PLOTS / f"{name}.svg").write_text(render_chart(chart))
 
