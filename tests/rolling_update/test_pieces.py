@@ -12,6 +12,7 @@ from time import monotonic
 
 import httpx
 import pytest
+import yaml
 
 from kb_contracts.documents import DocumentDeleted, OcrCompleted
 from kb_local.ports import LOOPBACK
@@ -24,7 +25,7 @@ from tests.rolling_update.code_versions import CommitNotInClone, current_version
 from tests.rolling_update.document_changes import MIN_DOCUMENTS, DocumentChanges, to_request
 from tests.rolling_update.loaded_packages import read_loaded_packages
 from tests.rolling_update.open_loop import call_at_random
-from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER
+from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER, PodTimes
 from tests.rolling_update.rollout import EndedReplica
 
 ORGANIZATION = "org"
@@ -203,3 +204,17 @@ def documented_order() -> Iterator[str]:
 
 def test_services_are_updated_in_the_documented_order() -> None:
     assert [f"kb_{name.removeprefix('kb-')}" for name in documented_order()] == list(UPDATE_ORDER)
+
+
+@pytest.mark.parametrize("package", UPDATE_ORDER)
+def test_pods_have_the_times_of_the_manifests(package: str) -> None:
+    documents = yaml.safe_load_all((ROOT / f"k8s/base/{package.replace('_', '-')}.yaml").read_text())
+    [spec] = [each["spec"] for each in documents if each["kind"] == "Deployment"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    pod = spec["template"]["spec"]
+    hook = pod["containers"][0].get("lifecycle", {}).get("preStop", {"sleep": {"seconds": 0}})
+    assert POD_TIMES[package] == PodTimes(
+        grace_s=pod["terminationGracePeriodSeconds"],
+        pre_stop_s=hook["sleep"]["seconds"],
+        min_ready_s=spec.get("minReadySeconds", 0),
+    )

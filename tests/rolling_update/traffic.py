@@ -14,6 +14,7 @@ from aiokafka.errors import KafkaError
 from kb_contracts.documents import DocumentEvent
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.oracle import Oracle
+from tests.chaos.quiescence import SLOW_S
 from tests.e2e.system import SystemUnderTest
 from tests.rolling_update.call_record import CallRecord
 from tests.rolling_update.document_changes import TAGS, ChangingDocument, DocumentChanges, to_request
@@ -130,22 +131,15 @@ class UpdateTraffic:
         event = self.changes.next_event()
         request = to_request(event)
         self.oracle.record_published(event)
-        await self._ask(
-            "change a document",
-            self.system.http,
-            request.method,
-            request.path,
-            body=request.body,
-            due=due,
-            wanted=202,
-        )
-        self._expect(event.document_id, due)
+        http, kind = self.system.http, "change a document"
+        if await self._ask(kind, http, request.method, request.path, body=request.body, due=due, wanted=202):
+            self._expect(event.document_id, due)
 
     async def _publish(self, due: float) -> None:
         event = self.changes.next_event()
         self.oracle.record_published(event)
-        await self._send_event(event, due)
-        self._expect(event.document_id, due)
+        if await self._send_event(event, due):
+            self._expect(event.document_id, due)
 
     async def _run(self, due: float) -> None:
         question = [{"role": "user", "content": "What is there?"}]
@@ -157,13 +151,15 @@ class UpdateTraffic:
 
         await self._ask("run a chat model", self.system.http, "POST", "/runs", body=body, due=due, check=check)
 
-    async def _send_event(self, event: DocumentEvent, due: float) -> None:
+    async def _send_event(self, event: DocumentEvent, due: float) -> bool:
+        """Publish an event and record the result; return whether it was acknowledged."""
         try:
             await self.system.events.publish(event)
         except KafkaError as error:
             self.record.record("publish an event", type(error).__name__, due=due, failure=repr(error))
-        else:
-            self.record.record("publish an event", "acknowledged", due=due)
+            return False
+        self.record.record("publish an event", "acknowledged", due=due)
+        return True
 
     async def _ask(
         self,
@@ -176,15 +172,16 @@ class UpdateTraffic:
         body: Mapping[str, Any] | None = None,
         wanted: int = 200,
         check: Callable[[httpx.Response], str | None] = lambda _: None,
-    ) -> None:
-        """Send a request once, and record its result; whatever is not answered as wanted is a failure."""
+    ) -> bool:
+        """Send a request once and record its result; return whether it was answered as wanted."""
         try:
             answer = await http.request(method, path, json=body)
         except httpx.HTTPError as error:
             self.record.record(kind, type(error).__name__, due=due, failure=repr(error))
-            return
+            return False
         failure = check(answer) if answer.status_code == wanted else f"{answer.status_code} {answer.text[:300]}"
         self.record.record(kind, answer.status_code, due=due, failure=failure)
+        return failure is None
 
     def _choose_settled(self) -> ChangingDocument | None:
         settled = self.changes.settled()
@@ -201,10 +198,19 @@ class UpdateTraffic:
             self._sent_at.setdefault(document_id, due)
 
     async def _look_until(self, has_ended: asyncio.Event) -> None:
-        """Look for all new texts together, again and again."""
+        """Look for all new texts together, again and again; what is not found for long is a failure."""
+        looked_since = monotonic()
         while self._sent_at or not has_ended.is_set():
-            if self._sent_at:
+            waiting = len(self._sent_at)
+            if waiting:
                 await self._look()
+            if len(self._sent_at) != waiting or not waiting:
+                looked_since = monotonic()
+            elif has_ended.is_set() and monotonic() - looked_since > SLOW_S:
+                for document_id, due in self._sent_at.items():
+                    failure = f"the newest text of {document_id} was never found"
+                    self.record.record("look for new texts", "never found", due=due, failure=failure)
+                return
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
