@@ -72,7 +72,7 @@ async def take_snapshot(stack: Stack, mongod: AsyncMongoClient[dict[str, Any]]) 
             name: counts["total"] for name, counts in status["metrics"]["commands"].items() if isinstance(counts, dict)
         },
         documents_examined=status["metrics"]["queryExecutor"]["scannedObjects"],
-        cpu_s={server.name: _cpu_s(server.pid) for server in stack.servers} | {"benchmark": _cpu_s(os.getpid())},
+        cpu_s=cpu_s_of({server.name: server.pid for server in stack.servers} | {"benchmark": os.getpid()}),
         embed_calls=model["calls"],
         embed_inputs=model["inputs"],
     )
@@ -89,6 +89,14 @@ def usage_between(before: UsageSnapshot, after: UsageSnapshot) -> ResourceUsage:
     )
 
 
-def _cpu_s(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
+def cpu_s_of(pids: Mapping[str, int]) -> dict[str, float]:
+    """Return the CPU seconds so far of each process and its threads, with those of its children that are not listed."""
+    return {
+        name: _cpu_s(process) + sum(_cpu_s(child) for child in process.children() if child.pid not in pids.values())
+        for name, process in ((name, psutil.Process(pid)) for name, pid in pids.items())
+    }
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
     return float(times.user + times.system)
