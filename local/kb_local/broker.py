@@ -6,12 +6,15 @@ from pathlib import Path
 
 from kb_local.child import Child, execute
 from kb_local.errors import UnusableServer
-from kb_local.ports import LOOPBACK
+from kb_local.ports import LOOPBACK, free_port
 from kb_local.server import Server, accepts_connections
 
 
 class Broker(Server):
     """Tansu, a Kafka-compatible broker. Memory only: what it held is gone when the process ends.
+
+    Tansu leaves a fetch without records unanswered for half of its waiting time at least. So `kb_local.broker_proxy` is
+    in front of it: the process is that of the proxy, and Tansu is its child, which ends with it.
 
     After a restart, a producer that knew a topic gets acknowledgements for records that are lost, until the
     topic exists again. So create the topics after each start, before any producer runs.
@@ -25,14 +28,16 @@ class Broker(Server):
         return f"{LOOPBACK}:{self.port}"
 
     def _launch(self) -> Child:
-        url = f"tcp://{self.bootstrap}"
+        behind = free_port()
         return execute(
             [
+                *(sys.executable, "-m", "kb_local.broker_proxy"),
+                *("--port", str(self.port), "--broker-port", str(behind), "--"),
                 str(tansu_binary()),
                 "broker",
                 # Without it Tansu listens on all interfaces.
-                *("--listener-url", url),
-                *("--advertised-listener-url", url),
+                *("--listener-url", f"tcp://{LOOPBACK}:{behind}"),
+                *("--advertised-listener-url", f"tcp://{self.bootstrap}"),
                 *("--storage-engine", "memory://tansu/"),
             ],
             log=self.log,

@@ -10,15 +10,19 @@ import psutil
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_contracts import topics
 from kb_local import progress_deadline
 from kb_local import server as server_module
 from kb_local.broker import Broker
+from kb_local.broker_contents import create_topics
 from kb_local.child import Child, execute
 from kb_local.errors import ServerDied, ServerNotReady, UnusableServer
 from kb_local.log_file import MAX_LOG_BYTES, open_log
 from kb_local.mongod import Mongod, check_mongod, mongod_binary, parse_mongod_version
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.server import Server
+from kb_shared.kafka_connection.clients import consumer_client, producer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.waiting import until
 
 
@@ -82,6 +86,42 @@ async def test_broker_is_ready_when_start_returns_and_gone_when_stop_returns(tmp
     assert not psutil.pid_exists(broker.pid)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(LOOPBACK, broker.port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+async def test_a_killed_broker_leaves_nothing_behind(tmp_path: Path) -> None:
+    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
+    await broker.start()
+    [tansu] = psutil.Process(broker.pid).children()
+    await broker.kill()
+    await until(lambda: not tansu.is_running() or tansu.status() == psutil.STATUS_ZOMBIE)
+
+
+async def test_a_broker_that_dies_is_noticed(tmp_path: Path) -> None:
+    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
+    await broker.start()
+    [tansu] = psutil.Process(broker.pid).children()
+    tansu.kill()
+    assert await broker.wait() == -signal.SIGKILL
+
+
+async def test_a_consumer_need_not_wait_for_half_of_its_fetch(tmp_path: Path) -> None:
+    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
+    await broker.start()
+    connection = KafkaConnection(broker.bootstrap)
+    await create_topics(connection, prefix="")
+    consumer = consumer_client(
+        connection, topics.KB_EVENTS.name, auto_offset_reset="earliest", fetch_max_wait_ms=600_000
+    )
+    await consumer.start()
+    producer = producer_client(connection)
+    await producer.start()
+    for number in range(20):
+        await producer.send_and_wait(topics.KB_EVENTS.name, str(number).encode(), partition=number % 6)
+        assert (await consumer.getone()).value == str(number).encode()
+    await producer.stop()
+    await consumer.stop()
+    assert await broker.stop() == 0
 
 
 async def test_a_paused_server_answers_again_when_it_is_resumed(own_mongod: Mongod) -> None:

@@ -1,0 +1,108 @@
+"""Reads the parts of Kafka requests and responses that the proxy needs. All other bytes pass as they come."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+SIZE_BYTES: Final = 4
+HEADER: Final = struct.Struct(">ihhi")
+"""Size of the rest, API key, API version and correlation id."""
+RESPONSE_HEADER: Final = struct.Struct(">ii")
+"""Size of the rest, and correlation id."""
+FETCH: Final = 1
+_ONE_MS: Final = struct.pack(">i", 1)
+_CORRELATION_ID: Final = slice(8, 12)
+_VERSIONS: Final = range(4, 12)
+"""Versions of the fetch request that are understood; later ones have another layout."""
+_WITH_LOG_START: Final = 5
+_WITH_SESSION: Final = 7
+_WITH_EPOCH: Final = 9
+_STRING_LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        FETCH,
+        2,  # ListOffsets
+        3,  # Metadata
+        8,  # OffsetCommit
+        9,  # OffsetFetch
+        10,  # FindCoordinator
+        11,  # JoinGroup
+        12,  # Heartbeat
+        13,  # LeaveGroup
+        14,  # SyncGroup
+        15,  # DescribeGroups
+        16,  # ListGroups
+        18,  # ApiVersions
+        32,  # DescribeConfigs
+    }
+)
+
+
+def may_add_records(api_key: int) -> bool:
+    """Return whether fetches may find something after a request of this kind that they did not find before."""
+    return api_key not in _WITHOUT_EFFECT
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A fetch request."""
+
+    at_once: bytes
+    """The request with the shortest waiting time for which Tansu looks for records."""
+    max_wait_s: float
+    content: tuple[bytes, frozenset[bytes]]
+    """Positions that are fetched: equal in two requests of the same ones, in whatever order a client names them."""
+
+    @classmethod
+    def parse(cls, frame: bytes) -> Self | None:
+        """Read the fetch request of a whole frame; None if its version is not understood."""
+        _, _, version, _ = HEADER.unpack_from(frame)
+        if version not in _VERSIONS:
+            return None
+        reader = _Reader(frame, HEADER.size)
+        reader.read_string()
+        wait = reader.position + 4
+        # Id of the replica, times and sizes, isolation level, and session.
+        reader.position += 17 + (8 if version >= _WITH_SESSION else 0)
+        before = frame[SIZE_BYTES : _CORRELATION_ID.start] + frame[_CORRELATION_ID.stop : reader.position]
+        partitions = frozenset(reader.read_partitions(_partition_bytes(version)))
+        [wait_ms] = _COUNT.unpack_from(frame, wait)
+        return cls(
+            at_once=frame[:wait] + _ONE_MS + frame[wait + len(_ONE_MS) :],
+            max_wait_s=max(0, wait_ms) / 1000,
+            content=(before, partitions),
+        )
+
+
+def _partition_bytes(version: int) -> int:
+    """Return the size of a partition: number, offset and limit; then also the start of the log, and the epoch."""
+    if version >= _WITH_EPOCH:
+        return 28
+    return 24 if version >= _WITH_LOG_START else 16
+
+
+@dataclass(slots=True)
+class _Reader:
+    frame: bytes
+    position: int
+
+    def read_string(self) -> bytes:
+        [size] = _STRING_LENGTH.unpack_from(self.frame, self.position)
+        begin = self.position + _STRING_LENGTH.size
+        self.position = begin + max(0, size)
+        return self.frame[begin : self.position]
+
+    def read_partitions(self, size: int) -> Iterator[bytes]:
+        """Return each partition with the name of its topic."""
+        for _ in range(self._read_count()):
+            topic = self.read_string()
+            for _ in range(self._read_count()):
+                yield topic + self.frame[self.position : self.position + size]
+                self.position += size
+
+    def _read_count(self) -> int:
+        [count] = _COUNT.unpack_from(self.frame, self.position)
+        self.position += _COUNT.size
+        return int(count)

@@ -1,0 +1,194 @@
+"""The proxy before the local broker, between a client and a broker that are sockets of the test."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+
+from kb_local.broker_proxy import connections
+from kb_local.broker_proxy.connections import SHORTEST_WAIT_S, KafkaClientConnection, RecordsNews
+from kb_local.ports import LOOPBACK
+from tests.waiting import until
+
+PRODUCE, FETCH, METADATA = 0, 1, 3
+LONG_MS = 600_000
+"""Longer than a test lasts: what is answered was not waited for."""
+
+
+def request(api_key: int, correlation_id: int, body: bytes, *, version: int = 4) -> bytes:
+    rest = struct.pack(">hhi", api_key, version, correlation_id) + struct.pack(">h", 2) + b"me" + body
+    return struct.pack(">i", len(rest)) + rest
+
+
+def fetch(
+    correlation_id: int, positions: Sequence[tuple[int, int]] = ((0, 7), (1, 5)), *, max_wait_ms: int = LONG_MS
+) -> bytes:
+    """Build a fetch of these partitions of a topic, each with its offset."""
+    partitions = b"".join(struct.pack(">iqi", partition, offset, 1024) for partition, offset in positions)
+    topics = struct.pack(">ih", 1, 6) + b"events" + struct.pack(">i", len(positions)) + partitions
+    return request(FETCH, correlation_id, struct.pack(">iiiib", -1, max_wait_ms, 1, 1024, 1) + topics)
+
+
+def read_ids(data: bytes) -> list[int]:
+    """Read the correlation id of each request in `data`."""
+    ids = []
+    while data:
+        size, _, _, correlation_id = struct.unpack_from(">ihhi", data)
+        ids.append(correlation_id)
+        data = data[4 + size :]
+    return ids
+
+
+@dataclass
+class RecordingBroker:
+    """Records what it receives; answers only what a test answers."""
+
+    received: bytearray = field(default_factory=bytearray)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        while data := await reader.read(65536):
+            self.received += data
+        writer.close()
+
+    def answer(self, correlation_id: int, *, connection: int = 0) -> None:
+        self.writers[connection].write(struct.pack(">ii", 4 + 3, correlation_id) + b"...")
+
+    async def until_received(self, ids: list[int]) -> None:
+        await until(lambda: sorted(read_ids(bytes(self.received))) == sorted(ids))
+
+
+@dataclass
+class ProxiedBroker:
+    broker: RecordingBroker
+    news: RecordsNews
+    port: int
+    clients: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(LOOPBACK, self.port)
+        self.clients.append(writer)
+        return reader, writer
+
+    async def until_waiting(self) -> None:
+        await until(lambda: bool(self.news.waiting))
+
+
+@asynccontextmanager
+async def proxied() -> AsyncIterator[ProxiedBroker]:
+    broker, news = RecordingBroker(), RecordsNews()
+    behind = await asyncio.start_server(broker.serve, LOOPBACK, 0)
+    address = behind.sockets[0].getsockname()
+    front = await asyncio.get_running_loop().create_server(lambda: KafkaClientConnection(address, news), LOOPBACK, 0)
+    try:
+        yield (proxy := ProxiedBroker(broker, news, front.sockets[0].getsockname()[1]))
+    finally:
+        for writer in (*proxy.clients, *broker.writers):
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        front.close()
+        behind.close()
+
+
+async def test_a_fetch_that_repeats_the_last_one_waits_until_something_is_produced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "SHORTEST_WAIT_S", LONG_MS / 1000)
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1))
+        await proxy.broker.until_received([1])
+        # A client names the partitions in any order.
+        consumer.write(fetch(2, ((1, 5), (0, 7))))
+        await proxy.until_waiting()
+        assert read_ids(bytes(proxy.broker.received)) == [1]
+        _, producer = await proxy.connect()
+        producer.write(request(PRODUCE, 3, b"records"))
+        await proxy.broker.until_received([1, 3])
+        proxy.broker.answer(3, connection=1)
+        await proxy.broker.until_received([1, 3, 2])
+
+
+async def test_a_fetch_after_an_answer_to_a_producer_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "SHORTEST_WAIT_S", LONG_MS / 1000)
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1))
+        await proxy.broker.until_received([1])
+        proxy.news.announce()
+        consumer.write(fetch(2))
+        await proxy.broker.until_received([1, 2])
+
+
+async def test_a_fetch_of_other_positions_does_not_wait() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1) + fetch(2, ((0, 8), (1, 5))) + fetch(3, ((0, 8),)))
+        await proxy.broker.until_received([1, 2, 3])
+
+
+async def test_a_waiting_fetch_goes_before_the_next_request_of_its_connection() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1) + fetch(2) + request(METADATA, 3, b""))
+        await until(lambda: read_ids(bytes(proxy.broker.received)) == [1, 2, 3])
+
+
+async def test_a_fetch_waits_no_longer_than_its_client_allows() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1, max_wait_ms=1) + fetch(2, max_wait_ms=1))
+        await proxy.broker.until_received([1, 2])
+
+
+async def test_a_fetch_waits_a_moment_only_while_positions_change() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        began = asyncio.get_running_loop().time()
+        # It does not name the partition whose records the client still has.
+        consumer.write(fetch(1) + fetch(2, ((1, 5),)) + fetch(3, ((1, 5),)))
+        await proxy.broker.until_received([1, 2, 3])
+        assert asyncio.get_running_loop().time() - began >= SHORTEST_WAIT_S
+
+
+async def test_the_broker_is_asked_not_to_let_fetches_wait_in_versions_that_the_proxy_understands() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        unknown = request(FETCH, 2, struct.pack(">ii", -1, LONG_MS) + b"of a later version", version=12)
+        consumer.write(fetch(1) + unknown)
+        await proxy.broker.until_received([1, 2])
+        assert fetch(1, max_wait_ms=1) + unknown == bytes(proxy.broker.received)
+
+
+async def test_requests_and_responses_pass_unchanged_however_they_are_cut() -> None:
+    async with proxied() as proxy:
+        reader, producer = await proxy.connect()
+        sent = request(PRODUCE, 1, bytes(range(256)) * 1_000) + request(PRODUCE, 2, b"x")
+        for begin in range(0, len(sent), 9_973):
+            producer.write(sent[begin : begin + 9_973])
+            await producer.drain()
+        await proxy.broker.until_received([1, 2])
+        assert bytes(proxy.broker.received) == sent
+        answers = struct.pack(">ii", 7, 1) + b"abc" + struct.pack(">ii", 5, 2) + b"d"
+        for byte in answers:
+            proxy.broker.writers[0].write(bytes([byte]))
+            await proxy.broker.writers[0].drain()
+        assert await reader.readexactly(len(answers)) == answers
+        assert proxy.news.count == 2
+
+
+async def test_a_client_that_leaves_closes_its_connection_to_the_broker() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1) + fetch(2))
+        await proxy.until_waiting()
+        consumer.close()
+        await until(proxy.broker.writers[0].is_closing)
+        assert not proxy.news.waiting
