@@ -53,5 +53,17 @@ async def transaction_ended(
         await _configure(client, "off", {})
 
 
+@asynccontextmanager
+async def failing_for(
+    client: AsyncMongoClient[dict[str, Any]], command: str, *, app_name: str, code: int
+) -> AsyncIterator[None]:
+    """Have `command` fail for the clients with this name."""
+    await _configure(client, "alwaysOn", {"failCommands": [command], "errorCode": code, "appName": app_name})
+    try:
+        yield
+    finally:
+        await _configure(client, "off", {})
+
+
 async def _configure(client: AsyncMongoClient[dict[str, Any]], mode: Any, data: dict[str, Any]) -> None:
     await client.admin.command({"configureFailPoint": "failCommand", "mode": mode, "data": data})

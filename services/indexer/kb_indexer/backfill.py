@@ -4,7 +4,6 @@ The queue stays in MongoDB: at most 200 commands of a KB and 400 of an organizat
 delays no other one.
 """
 
-import asyncio
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -14,7 +13,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.concurrency.poll_pause import poll_pause_s
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import TransientError
 from kb_shared.membership.drift import find_drift
 from kb_shared.messaging.index_requests import IndexRequests
@@ -42,11 +41,15 @@ log = structlog.get_logger()
 class BackfillRunner:
     """One per replica; each scan is worked on by one of them at a time."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, lease: timedelta) -> None:
+    def __init__(
+        self, database: Database, requests: IndexRequests, *, lease: timedelta, signal: WorkSignal | None = None
+    ) -> None:
         self._database = database
         self._requests = requests
         self._lease = lease
         self._owner = str(uuid4())
+        self._pause = PollPause(signal or WorkSignal(), shortest_s=_PAUSE_S)
+        self._are_running = False
 
     async def run(self) -> None:
         """Work on scans for ever, taking turns among them; cancel to stop."""
@@ -56,9 +59,9 @@ class BackfillRunner:
                 moved = await self.turn()
             except (PyMongoError, TransientError) as error:
                 log.warning("backfill.interrupted", error=type(error).__name__)
-                moved = False
+                moved, self._are_running = False, True
             if not moved:
-                await asyncio.sleep(poll_pause_s(_PAUSE_S, poll_took_s=monotonic() - began))
+                await self._pause.after_poll(found=self._are_running, poll_took_s=monotonic() - began)
 
     async def turn(self) -> bool:
         """Work on one stretch of each scan; return False if none could advance."""
@@ -73,6 +76,7 @@ class BackfillRunner:
             except (PyMongoError, TransientError) as error:
                 # Other backfills go on; this one continues from its cursor in the next turn.
                 log.warning("backfill.interrupted", kb_id=scan.kb_id, error=type(error).__name__)
+        self._are_running = bool(seen)
         return moved
 
     async def _stretch(self, scan: Backfill) -> bool:

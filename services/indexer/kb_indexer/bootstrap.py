@@ -34,6 +34,7 @@ from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
+from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
@@ -45,7 +46,9 @@ from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
+from kb_shared.mongo import backfills, outbox
 from kb_shared.mongo.database import Database, transaction_lifetime_s
+from kb_shared.mongo.work_watch import WorkWatch
 from kb_shared.observability.metrics import limit_knowledge_bases
 from kb_shared.service import process
 from kb_shared.service.connections import Connections, connect
@@ -84,6 +87,7 @@ class Indexer:
     backfills: BackfillRunner
     series: MetricSeriesCleaner
     deletions: KnowledgeBaseDeletionWatch
+    work: WorkWatch
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`: the consumers finish their records and commit, then the other parts end.
@@ -101,6 +105,7 @@ class Indexer:
                     self.backfills.run(),
                     self.series.run(),
                     self.deletions.run(),
+                    self.work.run(),
                     self.kafka.run(),
                 )
             ]
@@ -169,6 +174,7 @@ def _wire(
     database, requests = shared.database, shared.requests
     limit_knowledge_bases(settings.metrics_max_kb)
     deletions = KnowledgeBaseDeletionWatch(shared.state_reader, embedder)
+    messages, scans = WorkSignal(), WorkSignal()
     sync = SyncDocumentHandler(
         database,
         embedder,
@@ -187,12 +193,13 @@ def _wire(
         fan_out=_create_fan_out_consumer(settings, shared),
         sync=_create_sync_consumer(settings, shared, sync),
         leases=shared.leases,
-        relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix),
+        relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix, signal=messages),
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
         dispatcher=QueueDispatcher(database, requests),
-        backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
+        backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s), signal=scans),
         series=MetricSeriesCleaner(database, interval_s=settings.metrics_clean_interval_s),
         deletions=deletions,
+        work=WorkWatch(database, {outbox.NAME: (messages, outbox.WORK), backfills.NAME: (scans, backfills.WORK)}),
     )
 
 

@@ -3,7 +3,6 @@
 At most 200 jobs of a KB and 400 of an organization are in the lanes of Kafka (`LaneLimits`).
 """
 
-import asyncio
 from collections.abc import Sequence
 from time import monotonic
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.concurrency.poll_pause import poll_pause_s
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import TransientError
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
@@ -22,6 +21,8 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 _BATCH: Final = 50
 """Number of jobs of a KB in one turn: the KBs of an organization that is near its limit share what is left."""
 _PAUSE_S: Final = 0.2
+_IDLE_PAUSE_S: Final = 1.0
+"""Pause while nothing is queued. The first jobs are queued only when hundreds are in the lanes."""
 
 log = structlog.get_logger()
 
@@ -33,6 +34,8 @@ class QueueDispatcher:
         self._database = database
         self._requests = requests
         self._limits = limits
+        self._pause = PollPause(WorkSignal(is_reliable=True), shortest_s=_PAUSE_S, longest_s=_IDLE_PAUSE_S)
+        self._are_queued = False
 
     async def run(self) -> None:
         """Dispatch for ever; cancel to stop."""
@@ -42,14 +45,16 @@ class QueueDispatcher:
                 dispatched = await self.dispatch()
             except (PyMongoError, TransientError) as error:
                 log.warning("dispatch.failed", error=type(error).__name__)
-                dispatched = 0
+                dispatched, self._are_queued = 0, True
             if not dispatched:
-                await asyncio.sleep(poll_pause_s(_PAUSE_S, poll_took_s=monotonic() - began))
+                await self._pause.after_poll(found=self._are_queued, poll_took_s=monotonic() - began)
 
     async def dispatch(self) -> int:
         """Give each organization with queued jobs one turn, and return the number of published commands."""
         dispatched = 0
-        for organization_id in await index_jobs.find_queued_organizations(self._database):
+        organizations = await index_jobs.find_queued_organizations(self._database)
+        self._are_queued = bool(organizations)
+        for organization_id in organizations:
             for kb in await index_jobs.find_queued_kbs(self._database, organization_id):
                 dispatched += await self._dispatch_kb(kb)
         return dispatched

@@ -34,6 +34,7 @@ from kb_api.routes import (
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
+from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
@@ -43,9 +44,11 @@ from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import schema_version
+from kb_shared.mongo import knowledge_bases as knowledge_bases_rows
+from kb_shared.mongo import outbox, schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
+from kb_shared.mongo.work_watch import WorkWatch
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
@@ -64,6 +67,7 @@ class KbApi:
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
     message_limits: MessageLimits = field(default_factory=MessageLimits)
+    outbox_signal: WorkSignal = field(default_factory=WorkSignal)
     _readiness: Readiness = field(default_factory=Readiness)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -80,8 +84,20 @@ class KbApi:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
+            parts.create_task(self._watch(stop))
             parts.create_task(watch_budgets(self.database, stop))
             parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        """Wake the life cycle and the relay when there may be work for them."""
+        signals = {
+            knowledge_bases_rows.NAME: (self.life_cycle.signal, knowledge_bases_rows.WORK),
+            outbox.NAME: (self.outbox_signal, outbox.WORK),
+        }
+        async with asyncio.TaskGroup() as parts:
+            watching = parts.create_task(WorkWatch(self.database, signals).run())
+            await stop.wait()
+            watching.cancel()
 
     async def _check_data(self) -> None:
         with mongo_errors():
@@ -108,7 +124,9 @@ class KbApi:
             await producer.start()
 
         if await process.retry_until_done(stop, connect):
-            relay = OutboxRelay(self.database, producer, topic_prefix=settings.kafka_topic_prefix)
+            relay = OutboxRelay(
+                self.database, producer, topic_prefix=settings.kafka_topic_prefix, signal=self.outbox_signal
+            )
             try:
                 await relay.run(stop)
             finally:

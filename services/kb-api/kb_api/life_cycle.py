@@ -16,6 +16,7 @@ from pymongo.errors import PyMongoError
 from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import SearchUnavailable, TransientError
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import (
@@ -50,23 +51,24 @@ class LifeCycle:
     """Runs in every replica of kb-api."""
 
     def __init__(self, database: Database, *, interval_s: float) -> None:
+        self.signal = WorkSignal()
+        """Starts the next round now."""
         self._database = database
-        self._interval_s = interval_s
+        self._pause = PollPause(self.signal, shortest_s=interval_s)
         self._owner = str(uuid4())
-        self._woken = asyncio.Event()
 
     def wake(self) -> None:
         """Start the next round now."""
-        self._woken.set()
+        self.signal.wake()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Take steps until `stop`, at once when woken and every `interval_s` otherwise."""
+        """Take steps until `stop`, at once when woken, and every `interval_s` while a KB has a next step."""
         stopping = asyncio.create_task(self._wake_at(stop))
         try:
             while not stop.is_set():
-                self._woken.clear()
-                await self._advance_all()
-                await self._wait()
+                found = await self._advance_all()
+                if not stop.is_set():
+                    await self._pause.after_poll(found=found, poll_took_s=0)
         finally:
             stopping.cancel()
 
@@ -74,20 +76,16 @@ class LifeCycle:
         await stop.wait()
         self.wake()
 
-    async def _wait(self) -> None:
-        try:
-            await asyncio.wait_for(self._woken.wait(), self._interval_s)
-        except TimeoutError:
-            return
-
-    async def _advance_all(self) -> None:
+    async def _advance_all(self) -> bool:
+        """Take the steps that are possible now; return whether a KB has a next step."""
         try:
             kbs = await knowledge_bases.find_in_transition(self._database)
         except PyMongoError as error:
             _log.warning("life_cycle.interrupted", error=type(error).__name__)
-            return
+            return True
         at_once = asyncio.Semaphore(AT_ONCE)
         await run_all_or_cancel(self._try_to_advance(kb, at_once) for kb in kbs)
+        return bool(kbs)
 
     async def _try_to_advance(self, kb: KnowledgeBase, at_once: asyncio.Semaphore) -> None:
         async with at_once:

@@ -12,7 +12,7 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from kb_contracts.cloudevents import CONTENT_TYPE
-from kb_shared.concurrency.poll_pause import poll_pause_s
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
@@ -25,7 +25,6 @@ from kb_shared.mongo.stored_time import age_s
 from kb_shared.observability import tracing
 from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import OUTBOX_OLDEST_AGE_SECONDS, OUTBOX_PENDING, OUTBOX_SET_ASIDE
-from kb_shared.service import process
 
 _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0
@@ -70,7 +69,11 @@ def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[DeliveryO
 class OutboxRelay:
     """Sends messages of the outbox; one per service process."""
 
-    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
+    def __init__(
+        self, database: Database, producer: Producer, *, topic_prefix: str, signal: WorkSignal | None = None
+    ) -> None:
+        self._signal = signal or WorkSignal()
+        self._pause = PollPause(self._signal, shortest_s=_PAUSE_S)
         self._database = database
         self._producer = producer
         self._topic_prefix = topic_prefix
@@ -81,7 +84,7 @@ class OutboxRelay:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send until `stop`, then release the buckets so that another relay continues at once."""
-        sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
+        sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(self._wake_at(stop))
         working = {sending, asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())}
         try:
             await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -96,12 +99,18 @@ class OutboxRelay:
             await asyncio.gather(*working, stopping, return_exceptions=True)
             await self._release()
 
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._signal.wake()
+
     async def _send_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            await process.pause(stop, await self._send_some())
+            found, poll_took_s = await self._send_some()
+            if found < _FULL_ENOUGH and not stop.is_set():
+                await self._pause.after_poll(found=found > 0, poll_took_s=poll_took_s)
 
-    async def _send_some(self) -> float:
-        """Send one batch; return the seconds to wait before the next."""
+    async def _send_some(self) -> tuple[int, float]:
+        """Send one batch; return the number of its messages, 0 after a failure, and the seconds the poll took."""
         began = monotonic()
         try:
             with pymongo.timeout(_DEADLINE_S):
@@ -117,8 +126,8 @@ class OutboxRelay:
             self._log_failure(error)
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
-            return _PAUSE_S
-        return 0 if len(messages) >= _FULL_ENOUGH else poll_pause_s(_PAUSE_S, poll_took_s=poll_took_s)
+            return 0, 0.0
+        return len(messages), poll_took_s
 
     def _log_failure(self, error: TransientError | PyMongoError) -> None:
         # The driver's messages may quote the messages that were sent.
@@ -183,6 +192,9 @@ class OutboxRelay:
     async def _take_buckets(self) -> list[int]:
         buckets = {outbox.build_lease_name(bucket): bucket for bucket in range(outbox.BUCKETS)}
         taken = await leases.take_all(self._database, buckets, owner=self._owner, length=_LEASE)
+        if not {buckets[name] for name in taken} <= {*self._buckets}:
+            # Messages of a new bucket were announced to its last relay only.
+            self._signal.wake()
         return sorted(buckets[name] for name in taken)
 
     async def _release(self) -> None:

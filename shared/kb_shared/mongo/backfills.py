@@ -10,7 +10,7 @@ removed), and through the jobs that failed or wait for a text (the cause may hav
 another worker continues a backfill after a crash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -25,6 +25,8 @@ from kb_shared.mongo.majority import seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "backfills"
+WORK: Final[Sequence[Row]] = ({"operationType": {"$in": ["insert", "replace", "update"]}},)
+"""Changes after which a backfill may have something to do."""
 INDEXES = [
     IndexModel([("state", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),

@@ -6,7 +6,7 @@ chunks and vectors never changes. Tags do: each change raises `tags_version`, wh
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -23,6 +23,12 @@ from kb_shared.mongo.rows import RowMapper
 from kb_shared.text.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
+WORK: Final[Sequence[Row]] = (
+    {"operationType": {"$in": ["insert", "replace"]}},
+    {"updateDescription.updatedFields.status": {"$exists": True}},
+    {"updateDescription.updatedFields.filters_building": {"$exists": True}},
+)
+"""Changes after which a KB may have a next step in its life cycle."""
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("tag_ids", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)]),

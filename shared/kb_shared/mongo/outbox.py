@@ -46,6 +46,11 @@ INDEXES = [
 ]
 
 _FIRST: Final = 100
+WORK: Final[Sequence[Row]] = (
+    {"operationType": "insert"},
+    {"updateDescription.updatedFields.sent_at": {"$type": "null"}},
+)
+"""Changes after which there may be a message to publish."""
 
 Visible = Collection[str | None]
 """Organizations whose messages may be seen; None stands for messages of unknown organization."""

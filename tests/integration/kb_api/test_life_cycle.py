@@ -12,6 +12,7 @@ from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
 from kb_local.mongod import Mongod
 from kb_local.search_node.analyzers import ANALYZERS
+from kb_shared.concurrency.work_signal import PollPause
 from kb_shared.mongo import (
     backfills,
     chunk_collections,
@@ -287,7 +288,7 @@ async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_at_the_next_pol
 ) -> None:
     """Elsewhere everything waited for the next poll."""
     woken = organization.api.life_cycle
-    monkeypatch.setattr(woken, "_interval_s", 3_600.0)
+    monkeypatch.setattr(woken, "_pause", PollPause(woken.signal, shortest_s=3_600.0))
     stop = asyncio.Event()
     running = asyncio.create_task(woken.run(stop))
     # The second one is created when the first round has begun, and so has read what there is to do.

@@ -31,6 +31,7 @@ DATABASE: Final = "kb"
 PASSWORD: Final = "p@ss/word:%"  # characters that a URI has to escape
 LEAST: Final = [
     "find",
+    "changeStream",
     "insert",
     "update",
     "remove",

@@ -1,0 +1,134 @@
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_local.mongod import Mongod
+from kb_shared.concurrency import work_signal
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
+from kb_shared.messaging.outbox_relay import OutboxRelay
+from kb_shared.mongo import backfills, knowledge_bases, outbox, work_watch
+from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.work_watch import WorkWatch
+from tests.conftest import RunningMongo
+from tests.integration.failing_commands import failing_for
+from tests.integration.indexer.support import RecordingProducer
+from tests.waiting import DEADLINE_S, until
+
+UNAUTHORIZED, INTERRUPTED = 13, 11600
+NEVER_S = 600.0
+
+
+@asynccontextmanager
+async def watching(database: Database, signals: Mapping[str, tuple[WorkSignal, Sequence[Row]]]) -> AsyncIterator[None]:
+    """Watch in the block; the signals that a watch gives when it begins are taken already."""
+    task = asyncio.create_task(WorkWatch(database, signals).run())
+    try:
+        for signal, _ in signals.values():
+            assert await signal.wait(DEADLINE_S)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def client_named(mongod: Mongod | RunningMongo, name: str) -> AsyncIterator[AsyncMongoClient[Row]]:
+    async with AsyncMongoClient[Row](mongod.uri, tz_aware=True, appname=name) as client:
+        yield client
+
+
+async def test_work_wakes_the_task_that_does_it_and_other_changes_wake_none(database: Database) -> None:
+    messages, scans = WorkSignal(), WorkSignal()
+    signals = {outbox.NAME: (messages, outbox.WORK), backfills.NAME: (scans, backfills.WORK)}
+    async with watching(database, signals):
+        sent = await database[outbox.NAME].insert_one({"sent_at": None})
+        assert await messages.wait(DEADLINE_S)
+        await outbox.mark_sent(database, [sent.inserted_id])
+        await database["tags"].insert_one({})
+        # Changes are read in their order.
+        await database[backfills.NAME].insert_one({})
+        assert await scans.wait(DEADLINE_S)
+        assert not await messages.wait(0)
+        await outbox.send_again(database)
+        assert await messages.wait(DEADLINE_S)
+        await database[backfills.NAME].update_one({}, {"$set": {"state": "running"}})
+        assert await scans.wait(DEADLINE_S)
+
+
+async def test_a_change_of_status_wakes_the_life_cycle_and_a_change_of_counters_does_not(database: Database) -> None:
+    kbs, scans = WorkSignal(), WorkSignal()
+    await database[knowledge_bases.NAME].insert_one({"status": "active"})
+    signals = {knowledge_bases.NAME: (kbs, knowledge_bases.WORK), backfills.NAME: (scans, backfills.WORK)}
+    async with watching(database, signals):
+        await database[knowledge_bases.NAME].update_one({}, {"$inc": {"document_count": 1}})
+        await database[backfills.NAME].insert_one({})
+        assert await scans.wait(DEADLINE_S)
+        assert not await kbs.wait(0)
+        for change in ({"status": "deleting"}, {"filters_building": "x"}):
+            await database[knowledge_bases.NAME].update_one({}, {"$set": change})
+            assert await kbs.wait(DEADLINE_S)
+
+
+async def test_tasks_poll_often_until_changes_can_be_watched(
+    mongod: Mongod | RunningMongo, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_watch, "_AGAIN_AFTER_REFUSAL_S", 0.02)
+    name, signal = uuid4().hex, WorkSignal()
+    async with client_named(mongod, name) as client:
+        watch = WorkWatch(client[database.name], {outbox.NAME: (signal, outbox.WORK)})
+        async with failing_for(database.client, "aggregate", app_name=name, code=UNAUTHORIZED):
+            task = asyncio.create_task(watch.run())
+            assert not await signal.wait(0.2)
+            assert not signal.is_reliable
+        assert await signal.wait(DEADLINE_S)
+        assert signal.is_reliable
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not signal.is_reliable
+
+
+async def test_a_watch_that_is_interrupted_wakes_all_and_begins_again(
+    mongod: Mongod | RunningMongo, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_watch, "_AGAIN_AFTER_S", 0.02)
+    monkeypatch.setattr(work_watch, "_ANSWER_WITHIN_S", 0.05)
+    name, signal = uuid4().hex, WorkSignal()
+    async with (
+        client_named(mongod, name) as client,
+        watching(client[database.name], {outbox.NAME: (signal, outbox.WORK)}),
+    ):
+        async with failing_for(database.client, "getMore", app_name=name, code=INTERRUPTED):
+            # Between its end and the new beginning, changes may be missed.
+            assert await signal.wait(DEADLINE_S)
+            await until(lambda: not signal.is_reliable)
+        await until(lambda: signal.is_reliable)
+        await signal.wait(0)
+        await database[outbox.NAME].insert_one({"sent_at": None})
+        assert await signal.wait(DEADLINE_S)
+
+
+async def test_an_idle_relay_is_woken_by_a_message_that_another_process_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_signal, "STAYS_AWAKE_S", 0)
+    stop, messages = asyncio.Event(), WorkSignal()
+    producer = RecordingProducer()
+    relay = OutboxRelay(database, producer, topic_prefix="", signal=messages)
+    relay._pause = PollPause(messages, shortest_s=NEVER_S)
+    relaying = asyncio.create_task(relay.run(stop))
+    watching_for_it = asyncio.create_task(WorkWatch(database, {outbox.NAME: (messages, outbox.WORK)}).run())
+    await until(lambda: messages.is_reliable and bool(relay._buckets))
+    for number in range(3):
+        await database[outbox.NAME].insert_one(
+            {"topic": "t", "key": "k", "value": b"v", "ordering": "o", "seq": number, "bucket": 0, "sent_at": None}
+        )
+        await until(lambda: len(producer.sent) > number)  # noqa: B023  # awaited in the same turn
+    stop.set()
+    async with asyncio.timeout(DEADLINE_S):
+        await relaying
+    watching_for_it.cancel()
+    await asyncio.gather(watching_for_it, return_exceptions=True)
