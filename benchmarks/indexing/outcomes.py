@@ -19,16 +19,18 @@ class Outcomes:
 
     async def until_indexed(self, document_ids: Collection[str], *, revision: int) -> list[str]:
         """Wait until all of them are indexed in `revision`; returns their ids in that order."""
+        return [document_id async for document_id in self.iterate_indexed(document_ids, revision=revision)]
+
+    async def iterate_indexed(self, document_ids: Collection[str], *, revision: int) -> AsyncIterator[str]:
+        """Yield the id of each of them when it is indexed in `revision`."""
         missing = set(document_ids)
-        indexed: list[str] = []
         while missing:
             _, outcome = decode((await self._consumer.getone()).value, KB_EVENTS)
             if not isinstance(outcome, DocumentIndexed) or outcome.revision != revision:
                 continue
             if outcome.document_id in missing:
                 missing.remove(outcome.document_id)
-                indexed.append(outcome.document_id)
-        return indexed
+                yield outcome.document_id
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -97,11 +97,13 @@ def add_options(parser: argparse.ArgumentParser, *, words: int = 3_000, dims: in
 
 
 @asynccontextmanager
-async def running_system(folder: Path, options: argparse.Namespace) -> AsyncIterator[System]:
-    """Start everything in `folder`, the embedding server as slow as `options` say."""
+async def running_system(
+    folder: Path, options: argparse.Namespace, *, env: Mapping[str, str] | None = None
+) -> AsyncIterator[System]:
+    """Start everything in `folder`, the embedding server as slow as `options` say; `env` are settings of services."""
     async with (
         mongo_uri(folder, options.members) as given_uri,
-        Stack(folder, services=SERVICES, mongo_uri=given_uri) as stack,
+        Stack(folder, services=SERVICES, env=env, mongo_uri=given_uri) as stack,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri) as mongod,
         EventPublisher(stack.kafka_connection, source="/benchmark", idempotence=False) as events,
         outcomes_of(stack.kafka_connection) as outcomes,
