@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -9,8 +10,9 @@ from pymongo import AsyncMongoClient
 from kb_local.mongod import Mongod
 from kb_shared.concurrency import work_signal
 from kb_shared.concurrency.work_signal import PollPause, WorkSignal
+from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
-from kb_shared.mongo import backfills, knowledge_bases, outbox, work_watch
+from kb_shared.mongo import backfills, knowledge_bases, leases, outbox, work_watch
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.work_watch import WorkWatch
 from tests.conftest import RunningMongo
@@ -132,3 +134,25 @@ async def test_an_idle_relay_is_woken_by_a_message_that_another_process_writes(
         await relaying
     watching_for_it.cancel()
     await asyncio.gather(watching_for_it, return_exceptions=True)
+
+
+async def test_an_idle_relay_sends_what_waits_in_a_bucket_that_it_takes_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_signal, "STAYS_AWAKE_S", 0)
+    monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
+    stop, producer, messages = asyncio.Event(), RecordingProducer(), WorkSignal(is_reliable=True)
+    relay = OutboxRelay(database, producer, topic_prefix="", signal=messages)
+    relay._pause = PollPause(messages, shortest_s=NEVER_S)
+    lease = outbox.build_lease_name(0)
+    assert await leases.acquire(database, lease, owner="another", length=timedelta(minutes=10))
+    await database[outbox.NAME].insert_one(
+        {"topic": "t", "key": "k", "value": b"v", "ordering": "o", "seq": 0, "bucket": 0, "sent_at": None}
+    )
+    relaying = asyncio.create_task(relay.run(stop))
+    await until(lambda: len(relay._buckets) == outbox.BUCKETS - 1)
+    await leases.release(database, lease, owner="another")
+    await until(lambda: bool(producer.sent))
+    stop.set()
+    async with asyncio.timeout(DEADLINE_S):
+        await relaying
