@@ -20,7 +20,7 @@ from tests.integration.failing_commands import failing_for
 from tests.integration.indexer.support import RecordingProducer
 from tests.waiting import DEADLINE_S, until
 
-UNAUTHORIZED, INTERRUPTED = 13, 11600
+UNAUTHORIZED, CURSOR_NOT_FOUND = 13, 43
 NEVER_S = 600.0
 
 
@@ -103,7 +103,7 @@ async def test_a_watch_that_is_interrupted_wakes_all_and_begins_again(
         client_named(mongod, name) as client,
         watching(client[database.name], {outbox.NAME: (signal, outbox.WORK)}),
     ):
-        async with failing_for(database.client, "getMore", app_name=name, code=INTERRUPTED):
+        async with failing_for(database.client, "getMore", app_name=name, code=CURSOR_NOT_FOUND):
             # Between its end and the new beginning, changes may be missed.
             assert await signal.wait(DEADLINE_S)
             await until(lambda: not signal.is_reliable)
