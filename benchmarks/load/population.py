@@ -85,8 +85,9 @@ class DocumentPopulation:
         self._of_partitions = ZipfChoice(skew=self.skew)
         self._of_documents = ZipfChoice(skew=self.skew)
 
-    def choose_partition(self) -> LoadPartition:
-        return self.partitions[self._of_partitions.choose(len(self.partitions), self.dice)]
+    def choose_partition(self, dice: random.Random | None = None) -> LoadPartition:
+        """Choose a KB with the given dice, so that searches don't change which events come."""
+        return self.partitions[self._of_partitions.choose(len(self.partitions), dice or self.dice)]
 
     def plan_event(self) -> PlannedEvent:
         """Choose a KB and a change, and return the event of it. A KB without documents gets a new one."""

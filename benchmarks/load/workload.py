@@ -76,11 +76,13 @@ class LoadWorkload:
     took_s: float = 0.0
     _measured_from: float = 0.0
     _dice: random.Random = field(init=False)
+    _search_dice: random.Random = field(init=False)
     _followers: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         shape = self.shape
         self._dice = random.Random(f"calls/{shape.seed}")
+        self._search_dice = random.Random(f"searched/{shape.seed}")
         self.population = DocumentPopulation(
             self.partitions,
             self.sources,
@@ -127,7 +129,7 @@ class LoadWorkload:
         await asyncio.gather(*self._followers)
 
     async def _search(self, due: float) -> None:
-        partition = self.population.choose_partition()
+        partition = self.population.choose_partition(self._search_dice)
         body = self.queries.next_request(partition)
         error = None
         try:
