@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.alerts.faults import FAULTS
 from tests.deployment.alert_checks import find_problems
 from tests.deployment.alert_rules import AlertingSetup, PrometheusRule, load_setup
 from tests.deployment.exported_metrics import exported_series
+from tests.docs.commands import parse_blocks
 
 SETUP = load_setup()
 KNOWN = exported_series()
@@ -16,6 +18,13 @@ KNOWN = exported_series()
 
 def test_alerts_fit_together() -> None:
     assert find_problems(SETUP, KNOWN) == []
+
+
+def test_tagged_commands_are_those_of_injected_faults() -> None:
+    injected = {fault.alert for fault in FAULTS}
+    for name, text in SETUP.runbooks.items():
+        steps = {block.step for block in parse_blocks(text)} - {None}
+        assert steps == ({"diagnose", "resolve"} if name in injected else set()), name
 
 
 def with_rule(name: str, **changes: Any) -> AlertingSetup:
