@@ -110,13 +110,13 @@ async def lost_documents(observed: ObservedSystem) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def foreign_writer(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Have another program delete rows of the index of documents again and again."""
+    """Have another program delete rows of the index of documents again and again, too few for the brake."""
     kb_id = await observed.create_knowledge_base("shared", documents=40)
     dice = random.Random(17)
 
     async def write() -> None:
         while True:
-            documents = dice.sample([f"shared-{number}" for number in range(40)], 10)
+            documents = dice.sample([f"shared-{number}" for number in range(12)], 6)
             rows = {"kb_id": kb_id, "document_id": {"$in": documents}}
             await observed.system.database["document_index"].delete_many(rows)
             await asyncio.sleep(0.2)
