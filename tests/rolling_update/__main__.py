@@ -50,7 +50,8 @@ def main() -> None:
         )
         result = asyncio.run(run_update(folder.resolve(), conditions, seed=options.seed))
     if options.json is not None:
-        options.json.write_text(json.dumps(asdict(result), indent=2) + "\n")
+        figures = {"before": before.name, "seed": options.seed, "fault": options.fault, **asdict(result)}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
     print("\n".join(report(result)))  # noqa: T201  # its answer
     sys.exit(1 if result.problems else 0)
 
