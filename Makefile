@@ -7,7 +7,7 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not kafka_cluster and not replica_set and not prometheus
+LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,6 +47,7 @@ env:  ## write .env for compose.yaml, with new random secrets
 
 images: install  ## build all images, try each one, list what is in it (needs root, buildah and debootstrap)
 	@$(BIN)/python -m tests.images
+	@$(BIN)/python -m pytest -m nginx tests/deployment --quiet
 
 test: install  ## all tests but the long ones and tests/architecture, against real servers
 	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet

@@ -65,7 +65,7 @@ def test_a_mistake_in_the_routing_is_reported(old: str, new: str) -> None:
 @pytest.fixture
 async def proxy(tmp_path: Path) -> AsyncIterator[RunningProxy]:
     if (nginx := find_nginx()) is None:
-        pytest.skip("needs nginx, which `make images` gets")
+        pytest.fail("needs nginx, which `make images` gets")
     async with running_proxy(nginx, tmp_path) as running:
         await until(lambda: _listens(running.port), what="nginx listens")
         yield running
@@ -80,6 +80,7 @@ async def _listens(port: int) -> bool:
     return True
 
 
+@pytest.mark.nginx
 async def test_the_real_nginx_routes_every_path_and_passes_it_on_as_it_came(proxy: RunningProxy) -> None:
     escaped = "/v0/orgs/acme/documents/a%2Fruns%20b"
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{proxy.port}") as client:
@@ -89,6 +90,7 @@ async def test_the_real_nginx_routes_every_path_and_passes_it_on_as_it_came(prox
             assert proxy.stubs[answer.headers["x-service"]].paths[-1] == path
 
 
+@pytest.mark.nginx
 @pytest.mark.parametrize("path", ["/metrics", "//metrics", "/x/../metrics", "/%6detrics", "/metrics?x=1"])
 async def test_metrics_are_not_reachable(proxy: RunningProxy, path: str) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
@@ -100,6 +102,7 @@ async def test_metrics_are_not_reachable(proxy: RunningProxy, path: str) -> None
     assert [stub.paths for stub in proxy.stubs.values()] == [[], []]
 
 
+@pytest.mark.nginx
 async def test_an_answer_is_streamed(proxy: RunningProxy) -> None:
     async with (
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{proxy.port}", timeout=60) as client,
