@@ -132,5 +132,6 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .images .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@test ! -d .images || ./scripts/remove-images
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
