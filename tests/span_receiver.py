@@ -103,7 +103,9 @@ def recording_spans() -> Iterator[list[RecordedSpan]]:
     ended: list[RecordedSpan] = []
     tracing.record_with(SampledRecorder(ended.append, Sampler()))
     try:
-        yield ended
+        # Not within the span of an earlier test, which was not recorded.
+        with tracing.within(None):
+            yield ended
     finally:
         tracing.record_with(None)
 
