@@ -129,7 +129,7 @@ class KafkaClientConnection(_Side):
         if len(self._received) < HEADER.size:
             return False
         size, api_key, _, correlation_id = HEADER.unpack_from(self._received)
-        if api_key == FETCH:
+        if api_key == FETCH:  # nosemgrep: secret-compared-with-equals  # the kind of a request of Kafka
             if len(self._received) < SIZE_BYTES + size:
                 return False
             self._fetch(self._take_bytes(SIZE_BYTES + size))
