@@ -51,7 +51,7 @@ class ObservedSystem:
     kb_id: str = ""
     """Knowledge base of the load."""
     kb_id_of_fault: str | None = None
-    _numbers: count = field(default_factory=count)  # type: ignore[type-arg]
+    _numbers: count = field(default_factory=count)  # type: ignore[type-arg]  # generic in its stubs only
 
     @property
     def stack(self) -> Stack:

@@ -185,7 +185,7 @@ def _check_disruptions(manifests: Manifests, workload: Workload) -> Iterator[Man
 
 def amount(quantity: str) -> float:
     """Return the number that a quantity of Kubernetes means."""
-    number, unit = re.fullmatch(r"([\d.]+)(\w*)", str(quantity)).groups()  # type: ignore[union-attr]
+    number, unit = re.fullmatch(r"([\d.]+)(\w*)", str(quantity)).groups()  # type: ignore[union-attr]  # schemas check it
     return float(number) * _UNITS[unit]
 
 
