@@ -5,7 +5,7 @@ import yaml
 
 from kb_local.child import Child, execute
 from kb_local.monitoring_config import read_yaml, with_local_receivers
-from kb_local.monitoring_programs import monitoring_program
+from kb_local.monitoring_programs import files_of, monitoring_program
 from kb_local.ports import LOOPBACK
 from kb_local.python_server import answers_ok
 from kb_local.server import Server
@@ -41,9 +41,10 @@ class Alertmanager(Server):
         self._folder.mkdir(parents=True, exist_ok=True)
         config = self._folder / "alertmanager.yml"
         config.write_text(yaml.safe_dump(with_local_receivers(read_yaml(self._config), webhook_url=self._webhook_url)))
+        program = monitoring_program("alertmanager")
         return execute(
             [
-                str(monitoring_program("alertmanager")),
+                str(program),
                 f"--config.file={config}",
                 f"--storage.path={self._folder / 'data'}",
                 f"--web.listen-address={self.address}",
@@ -53,6 +54,7 @@ class Alertmanager(Server):
             ],
             log=self.log,
             env={**os.environ, "GOMEMLIMIT": "64MiB"},
+            folder=files_of(program),
         )
 
     async def is_ready(self) -> bool:

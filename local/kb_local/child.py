@@ -26,8 +26,15 @@ class Child(Protocol):
         """Deliver a signal; does nothing once the process has ended."""
 
 
-def execute(command: Sequence[str], *, log: Path, env: Mapping[str, str], pass_fds: Sequence[int] = ()) -> Child:
-    """Start `command` with its output appended to `log`, tied to the life of this process.
+def execute(
+    command: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str],
+    folder: Path | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Child:
+    """Start `command` in `folder` with its output appended to `log`, tied to the life of this process.
 
     Call it from a thread that lives as long as the child shall: Linux counts the end of the thread as the parent's.
     It gets a process group of its own, so that Ctrl-C reaches only the supervisor, which stops all in order.
@@ -40,6 +47,7 @@ def execute(command: Sequence[str], *, log: Path, env: Mapping[str, str], pass_f
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(env),
+            cwd=folder,
             process_group=0,
             pass_fds=pass_fds,
         )

@@ -38,6 +38,11 @@ def monitoring_program(name: MonitoringProgram) -> Path:
     raise UnusableServer(f"{name} is not installed", remedy=REMEDY)
 
 
+def files_of(program: Path) -> Path:
+    """Return the folder in which a program has to run: an installed one finds its templates and pages from there."""
+    return program.parent.parent
+
+
 def version_of_program(name: MonitoringProgram) -> str:
     """Return the version that a program prints about itself.
 

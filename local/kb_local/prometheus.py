@@ -8,7 +8,7 @@ import yaml
 
 from kb_local.child import Child, execute
 from kb_local.monitoring_config import jobs_of, read_yaml, with_local_targets
-from kb_local.monitoring_programs import monitoring_program
+from kb_local.monitoring_programs import files_of, monitoring_program
 from kb_local.ports import LOOPBACK
 from kb_local.python_server import answers_ok
 from kb_local.server import Server
@@ -55,9 +55,10 @@ class Prometheus(Server):
             draft.replace(self._targets / f"{job}.json")
 
     def _launch(self) -> Child:
+        program = monitoring_program("prometheus")
         return execute(
             [
-                str(monitoring_program("prometheus")),
+                str(program),
                 f"--config.file={self._write_config()}",
                 f"--storage.tsdb.path={self._folder / 'data'}",
                 # The month of the SLOs, as far as it has room.
@@ -70,6 +71,7 @@ class Prometheus(Server):
             ],
             log=self.log,
             env={**os.environ, "GOMEMLIMIT": "256MiB"},
+            folder=files_of(program),
         )
 
     def _write_config(self) -> Path:
