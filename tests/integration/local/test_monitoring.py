@@ -1,4 +1,5 @@
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,16 @@ async def test_figures_outlive_the_process_of_prometheus(observed: Stack) -> Non
     observed.monitoring.write_targets([])
     await prometheus.start()
     assert await scrapes() >= 20
+
+
+@pytest.mark.prometheus
+async def test_the_pages_of_prometheus_and_alertmanager_are_installed_with_them(observed: Stack) -> None:
+    assert observed.monitoring is not None
+    prometheus, alertmanager = observed.monitoring.prometheus.url, observed.monitoring.alertmanager.url
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        page = await client.get(prometheus)
+        assert "<title>Prometheus" in page.raise_for_status().text
+        # Prometheus's own releases have other pages, which are part of the program.
+        for script in re.findall(r'src="(/classic/[^"]+)"', page.text):
+            (await client.get(f"{prometheus}{script}")).raise_for_status()
+        assert "<title>Alertmanager" in (await client.get(alertmanager)).raise_for_status().text
