@@ -29,7 +29,7 @@ async def session() -> ConsumerSession:
     work = RecordWork(
         FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000
     )
-    return ConsumerSession(config, work)
+    return ConsumerSession(config, work, topic_ids={})
 
 
 @pytest.fixture
