@@ -10,7 +10,7 @@ from kb_api import document_revisions
 from kb_api.searchable_documents import SearchableDocuments
 from kb_local.python_server import SearchNodeProcess
 from kb_shared.mongo import document_index, document_texts, documents
-from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet, chunk_metadata_digest
+from kb_shared.mongo.documents import AppliedEvent, Document, MetadataFacet, TagsFacet, TextFacet, chunk_metadata_digest
 from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import RunningMongo
 from tests.integration.indexer.support import CommandLog
@@ -241,3 +241,46 @@ async def test_a_wait_ends_early_if_the_document_will_not_get_further(organizati
     assert (await organization.ok("GET", "/documents/pending"))["searchable"] is None
     assert await organization.refused("GET", "/documents/none", wait="searchable") == (404, "not-found")
     assert await organization.refused("GET", "/documents/pending", timeout_s=61) == (422, "validation-error")
+
+
+async def test_metadata_keys_are_listed_with_types_and_values_of_the_documents_of_the_knowledge_base(
+    new_organization: NewOrganization, organization: OrganizationClient
+) -> None:
+    await organization.tag("a")
+    kb_id = (await organization.create(tag_ids=["a"], filterable_metadata=["year"]))["kb_id"]
+    due = datetime(2026, 2, 28, tzinfo=UTC)
+    given: list[dict[str, Any]] = [
+        {"year": 2024, "lang": "en", "draft": True, "long": "x" * 101},
+        {"year": 2026.5, "lang": "en", "due": due},
+        {"year": "unknown", "lang": "de"},
+    ]
+    other = await new_organization()
+    for owner, tag, values in [
+        *((organization, "a", each) for each in given),
+        (organization, "b", {"outside": 1}),
+        (other, "a", {"foreign": 1}),
+    ]:
+        document = Document(
+            owner.organization_id,
+            f"d{id(values)}",
+            text=TextFacet(1, "d", "t", name="d.pdf", upload_date=JANUARY),
+            tags=TagsFacet(1, "d", (tag,)),
+            metadata=MetadataFacet(1, "d", values),
+        )
+        await hear(owner, document)
+
+    answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/metadata-keys")
+    assert (answer["document_count"], answer["is_exact"]) == (3, True)
+    keys = {each["key"]: each for each in answer["keys"]}
+    assert list(keys) == ["lang", "year", "draft", "due", "long"]
+    assert [each["key"] for each in answer["keys"] if each["filterable"]] == ["year"]
+    numbers, strings = keys["year"]["types"]
+    assert (numbers["type"], numbers["least"], numbers["greatest"]) == ("number", 2024, 2026.5)
+    assert (strings["type"], strings["least"]) == ("string", None)
+    assert keys["lang"]["types"][0]["top_values"] == [
+        {"value": "en", "document_count": 2},
+        {"value": "de", "document_count": 1},
+    ]
+    assert keys["due"]["types"][0]["least"] == "2026-02-28T00:00:00Z"
+    assert keys["draft"]["types"][0]["top_values"] == [{"value": True, "document_count": 1}]
+    assert (keys["long"]["document_count"], keys["long"]["types"][0]["top_values"]) == (1, [])

@@ -6,6 +6,7 @@ from fastapi import Query
 
 from kb_api.dependencies import Database, Reader
 from kb_api.explain_document import Explanation, explain_document
+from kb_api.metadata_keys import find_metadata_keys
 from kb_api.passages import ChunkPage, open_passage, read_chunks
 from kb_api.routes.knowledge_bases import document_error
 from kb_contracts.api.memberships import (
@@ -18,9 +19,11 @@ from kb_contracts.api.memberships import (
     JobState,
     OpenedChunk,
 )
+from kb_contracts.api.metadata_keys import MetadataKeyList
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
+from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.vectors import ListedChunk
@@ -86,6 +89,18 @@ async def get_chunk(database: Database, caller: Reader, kb_id: str, chunk_id: st
         upload_date=chunk.upload_date,
         metadata=dict(chunk.metadata),
     )
+
+
+@router.get(
+    "/knowledge-bases/{kb_id}/metadata-keys",
+    operation_id="knowledge_bases.list_metadata_keys",
+    summary="List the metadata keys of the documents",
+    response_model=MetadataKeyList,
+)
+async def list_metadata_keys(database: Database, caller: Reader, kb_id: str) -> MetadataKeyList:
+    """List the metadata keys that searches can filter by, with their types and most frequent values."""
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    return await find_metadata_keys(database, kb)
 
 
 def chunk_list(page: ChunkPage) -> ChunkList:
