@@ -61,8 +61,8 @@ def _tools(stored: Iterable[Row]) -> tuple[KnowledgeBaseTool, ...]:
 _ROWS: Final = RowMapper(Agent, names={"agent_id": "_id"}, convert={"tools": _tools})
 
 
-async def insert(database: Database, agent: Agent) -> None:
-    await database[NAME].insert_one(_to_row(agent))
+async def insert(database: Database, agent: Agent, *, session: MongoSession | None = None) -> None:
+    await database[NAME].insert_one(_to_row(agent), session=session)
 
 
 async def get(database: Database, key: AgentKey) -> Agent:
@@ -88,12 +88,20 @@ async def change(database: Database, key: AgentKey, *, fields: Mapping[str, Any]
     )
 
 
-async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeBaseTool], *, by: str) -> Agent | None:
+async def set_tools(
+    database: Database,
+    agent: Agent,
+    tools: Sequence[KnowledgeBaseTool],
+    *,
+    by: str,
+    session: MongoSession | None = None,
+) -> Agent | None:
     """Replace the tools of an agent; None if it was changed or deleted since it was read."""
     row = await database[NAME].find_one_and_update(
         {**_key(AgentKey(agent.organization_id, agent.agent_id)), "version": agent.version},
         _update({"tools": [asdict(tool) for tool in tools]}, by),
         return_document=ReturnDocument.AFTER,
+        session=session,
     )
     return _ROWS.read(row) if row else None
 

@@ -13,7 +13,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.rows import RowMapper
 from kb_shared.secrets.peppers import Peppers
 
@@ -63,6 +63,7 @@ async def insert(
     *,
     whole_key: str,
     pepper: str,
+    session: MongoSession | None = None,
 ) -> bool:
     """Store a key; False if its id exists already."""
     row = {
@@ -76,7 +77,7 @@ async def insert(
         "revoked_at": None,
     }
     try:
-        await database[NAME].insert_one(row)
+        await database[NAME].insert_one(row, session=session)
     except DuplicateKeyError:
         return False
     return True

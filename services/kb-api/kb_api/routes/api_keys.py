@@ -4,13 +4,15 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from kb_api.dependencies import Admin, Database, Settings
-from kb_shared.errors import NotFound
+from kb_shared.errors import NotFound, RequestError
+from kb_shared.http.changes import InsteadOfAnswer, commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Name, Skip, StrictModel, Timestamp
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
@@ -84,8 +86,25 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         expires_at=body.expires_at,
         revoked_at=None,
     )
-    await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.peppers.current)
+
+    async def store(session: MongoSession) -> bool:
+        return await api_keys.insert(
+            database, key, whole_key=whole_key, pepper=settings.peppers.current, session=session
+        )
+
+    await commit_change(database, store, answer=lambda _: InsteadOfAnswer(_secret_shown_once(key_id)))
     return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
+
+
+def _secret_shown_once(key_id: str) -> RequestError:
+    return RequestError(
+        409,
+        "secret-shown-once",
+        f"An earlier request with this Idempotency-Key created the key {key_id!r}, and its secret is not shown again. "
+        "If you don't have it, revoke the key with DELETE /api-keys/{key_id} and create another one with a new "
+        "Idempotency-Key.",
+        extra={"key_id": key_id},
+    )
 
 
 @router.get("/api-keys", summary="List API keys", response_model=ApiKeyList)

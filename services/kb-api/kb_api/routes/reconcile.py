@@ -180,7 +180,9 @@ async def reconcile_knowledge_base(
 
     The answer comes at once. Get the plan to see what was found.
     """
-    return PlanView.from_plan(await reconcile_request.request(database, caller, kb_id=kb_id, dry_run=dry_run))
+    return PlanView.from_plan(
+        await reconcile_request.request(database, caller, kb_id=kb_id, dry_run=dry_run, answer=PlanView.from_plan)
+    )
 
 
 @router.post(
@@ -194,14 +196,18 @@ async def reconcile_document(
 ) -> PlanView:
     """Compare one document in a knowledge base with what it should be, and repair it."""
     return PlanView.from_plan(
-        await reconcile_request.request(database, caller, kb_id=kb_id, document_id=document_id, dry_run=dry_run)
+        await reconcile_request.request(
+            database, caller, kb_id=kb_id, document_id=document_id, dry_run=dry_run, answer=PlanView.from_plan
+        )
     )
 
 
 @router.post("/reconcile", summary="Reconcile all knowledge bases", status_code=202, response_model=PlanView)
 async def reconcile_organization(database: Database, caller: Writer, *, dry_run: DryRun = False) -> PlanView:
     """Compare and repair all knowledge bases of the organization."""
-    return PlanView.from_plan(await reconcile_request.request(database, caller, dry_run=dry_run))
+    return PlanView.from_plan(
+        await reconcile_request.request(database, caller, dry_run=dry_run, answer=PlanView.from_plan)
+    )
 
 
 @router.get("/reconcile/passes", summary="List passes of the reconciler", response_model=PassList)

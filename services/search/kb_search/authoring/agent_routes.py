@@ -1,5 +1,7 @@
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
@@ -9,12 +11,14 @@ from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, 
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
+from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
@@ -98,7 +102,9 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
         created_by=caller.key_id,
         updated_by=caller.key_id,
     )
-    await agents.insert(database, agent)
+    await commit_change(
+        database, lambda session: agents.insert(database, agent, session=session), answer=lambda _: _view(agent, {})
+    )
     return _view(agent, {})
 
 
@@ -204,14 +210,27 @@ async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> 
     return [_view(agent, kbs) for agent in found]
 
 
+class _ChangedMeanwhile(Exception):
+    """Another request has changed the agent since it was read."""
+
+
 async def _change_tools(
     database: Database, caller: Caller, *, agent_id: str, change: Callable[[Tools], Tools]
 ) -> AgentView:
     for _ in range(ATTEMPTS):
         agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
-        changed = await agents.set_tools(database, agent, change(agent.tools), by=caller.key_id)
-        if changed is not None:
-            return (await _views(database, caller, [changed]))[0]
+        tools = change(agent.tools)
+        kbs = await knowledge_bases.find_by_ids(database, caller.organization_id, {tool.kb_id for tool in tools})
+
+        async def store(session: MongoSession, agent: Agent = agent, tools: Tools = tools) -> Agent:
+            changed = await agents.set_tools(database, agent, tools, by=caller.key_id, session=session)
+            if changed is None:
+                raise _ChangedMeanwhile
+            return changed
+
+        with suppress(_ChangedMeanwhile):
+            view = partial(_view, kbs=kbs)
+            return view(await commit_change(database, store, answer=view))
     raise TransientError(f"gave up after {ATTEMPTS} conflicting changes of this agent")
 
 

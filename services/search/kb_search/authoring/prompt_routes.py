@@ -9,6 +9,7 @@ from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.keys import PromptKey
 from kb_search.store.prompts import Prompt
+from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -69,7 +70,11 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
         created_by=caller.key_id,
         updated_by=caller.key_id,
     )
-    await prompts.insert(database, prompt)
+    await commit_change(
+        database,
+        lambda session: prompts.insert(database, prompt, session=session),
+        answer=lambda _: PromptView.from_prompt(prompt),
+    )
     return PromptView.from_prompt(prompt)
 
 

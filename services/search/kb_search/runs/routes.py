@@ -23,7 +23,9 @@ from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
+from kb_shared.errors import RequestError
 from kb_shared.http.admission import long_running
+from kb_shared.http.changes import commit_change, record_beforehand
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
@@ -68,6 +70,7 @@ class ThreadWithRuns(ThreadView):
 )
 @long_running
 async def start(
+    database: Database,
     limits: RequestLimits,
     preparation: Preparation,
     conductor: Conductor,
@@ -86,12 +89,23 @@ async def start(
         caller.check(Scope.READ)
     await limits.count_request("run", caller)
     plan = await preparation.plan(caller, body)
+    await record_beforehand(database, _begun(plan.run_id))
     if EVENT_STREAM in request.headers.get("accept", ""):
         events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
         # Told to proxies that would keep events back until there are enough of them.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
     return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
+
+
+def _begun(run_id: str) -> RequestError:
+    return RequestError(
+        409,
+        "run-begun",
+        f"An earlier request with this Idempotency-Key began the run {run_id!r}: GET /runs/{{run_id}} returns it. If "
+        "that is 404, it was not begun; send the request again with a new Idempotency-Key.",
+        extra={"run_id": run_id},
+    )
 
 
 @router.get("/runs", summary="List runs")
@@ -119,7 +133,11 @@ async def create_thread(
         setting="KB_MAX_THREADS",
     )
     thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
-    await runs.insert_thread(database, thread)
+    await commit_change(
+        database,
+        lambda session: runs.insert_thread(database, thread, session=session),
+        answer=lambda _: ThreadView.from_thread(thread),
+    )
     return ThreadView.from_thread(thread)
 
 

@@ -9,7 +9,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_search.store.keys import PromptKey
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "prompts"
@@ -39,8 +39,8 @@ class Prompt:
 _ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
 
 
-async def insert(database: Database, prompt: Prompt) -> None:
-    await database[NAME].insert_one(_to_row(prompt))
+async def insert(database: Database, prompt: Prompt, *, session: MongoSession | None = None) -> None:
+    await database[NAME].insert_one(_to_row(prompt), session=session)
 
 
 async def get(database: Database, key: PromptKey) -> Prompt:

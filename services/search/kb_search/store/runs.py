@@ -13,7 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -223,9 +223,9 @@ class Thread:
 _THREADS: Final = RowMapper(Thread, names={"thread_id": "_id"})
 
 
-async def insert_thread(database: Database, thread: Thread) -> None:
+async def insert_thread(database: Database, thread: Thread, *, session: MongoSession | None = None) -> None:
     row = asdict(thread)
-    await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
+    await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row}, session=session)
 
 
 async def get_thread(database: Database, key: ThreadKey) -> Thread:
