@@ -32,7 +32,7 @@ HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
 """Header of an answer that an earlier request got."""
 LEASE: Final = timedelta(seconds=30)
-"""Time for which a request keeps its key without renewing it. After a crash, a repeated one is carried out after that."""
+"""Time for which a request keeps its key without renewing it. After a crash, a repeated one waits for its end."""
 MAX_STORED_BYTES: Final = 1_000_000
 _KEPT_HEADERS: Final = ("location", "etag")
 _USABLE: Final = re.compile(r"[\x21-\x7e]{1,255}")

@@ -11,6 +11,7 @@ from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, Open
 from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
 from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
+from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
@@ -41,6 +42,7 @@ async def create(
     It can be searched as soon as its search indexes are built, while documents are still being indexed.
     """
     kb = await creator.create(caller, body)
+    set_etag(response, kb.version)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
     return KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
 
@@ -72,9 +74,14 @@ async def list_all(
 
 
 @router.get("/knowledge-bases/{kb_id}", summary="Get a knowledge base", response_model=KnowledgeBaseView)
-async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseView:
-    """Return the configuration, the status and the size of a knowledge base."""
+async def get(database: Database, caller: Reader, kb_id: str, response: Response) -> KnowledgeBaseView:
+    """Return the configuration, the status and the size of a knowledge base.
+
+    The header `ETag` is that of the configuration: it changes with `PUT`, and when the knowledge base is paused or
+    resumed.
+    """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    set_etag(response, kb.version)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
@@ -82,7 +89,7 @@ async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseVi
     "/knowledge-bases/{kb_id}",
     summary="Change a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses(409),
+    responses=responses(409, 412),
 )
 async def change(
     database: Database,
@@ -92,6 +99,8 @@ async def change(
     *,
     kb_id: str,
     body: ChangeKnowledgeBase,
+    if_match: IfMatch,
+    response: Response,
 ) -> KnowledgeBaseView:
     """Change the given fields.
 
@@ -103,9 +112,11 @@ async def change(
         caller,
         kb_id=kb_id,
         requested=body,
+        expected=if_match,
         max_chunks_limit=settings.max_chunks_per_document,
         life_cycle=life_cycle,
     )
+    set_etag(response, kb.version)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
