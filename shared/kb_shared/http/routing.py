@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
-from kb_shared.http import idempotency, problems, strict_json
+from kb_shared.http import idempotency, limited_keys, problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.dependencies import get_provided
@@ -85,7 +85,9 @@ class StrictRoute(APIRoute):
             if security is None:
                 return await handle_checked(request, "")
             organization_id = request.path_params["organization_id"]
-            await security.admit(request, organization_id, must_read=_has_large_body(request))
+            admitted = await security.admit(request, organization_id, must_read=_has_large_body(request))
+            caller = admitted.caller if isinstance(admitted, CachedKey) else admitted
+            limited_keys.check_access(request, caller, endpoint=self.endpoint, path=self.path)
             # After the key: requests without a valid key must not fill the limit.
             get_provided(request.app, Admission).admit(request.scope, organization_id, endpoint=self.endpoint)
             try:

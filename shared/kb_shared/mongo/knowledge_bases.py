@@ -200,13 +200,17 @@ async def find_page(
     sort: Sort,
     status: Status | None = None,
     name_search: str | None = None,
+    kb_ids: Collection[str] | None = None,
 ) -> tuple[list[KnowledgeBase], int]:
     """Return a page of the KBs of an organization that are not being deleted, and their total number.
 
     Args:
+        kb_ids: ids among which to look; None: all.
         name_search: literal part of the name, case-insensitive.
     """
     query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
+    if kb_ids is not None:
+        query["_id"] = {"$in": list(kb_ids)}
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
     field_name = sort.removeprefix("-")

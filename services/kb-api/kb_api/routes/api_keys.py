@@ -10,12 +10,15 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Name, Sk
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import api_keys
+from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import MongoSession
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
+
+ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
 
 
 class CreateApiKey(StrictModel):
@@ -26,12 +29,18 @@ class CreateApiKey(StrictModel):
     expires_at: Timestamp | None = Field(
         default=None, description="Time from which the key is refused; null: it does not expire."
     )
+    kb_ids: Annotated[list[ObjectId], Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="Knowledge bases to which the key is limited; others are 404 for it, and calls about the whole "
+        "organization are 403 `key-limited`. Not with the scope `admin`. null: all.",
+    )
 
 
 class ApiKeyView(BaseModel):
     key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
     name: str
     scopes: list[Scope]
+    kb_ids: list[str] | None = Field(description="Knowledge bases to which the key is limited; null: all.")
     created_at: datetime
     expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
     revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")
@@ -45,7 +54,8 @@ class ApiKeyView(BaseModel):
         return cls(
             key_id=key.key_id,
             name=key.name,
-            scopes=sorted(key.scopes),
+            scopes=sorted(key.granted_scopes),
+            kb_ids=None if key.kb_ids is None else list(key.kb_ids),
             created_at=key.created_at,
             expires_at=key.expires_at,
             revoked_at=key.revoked_at,
@@ -70,6 +80,10 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
     created_at = now()
     if body.expires_at is not None and body.expires_at <= created_at:
         raise invalid_field("expires_at", "Input should be in the future")
+    if body.kb_ids is not None and Scope.ADMIN in body.scopes:
+        raise invalid_field("kb_ids", "Input should be left out with the scope admin, which is for the organization")
+    for kb_id in body.kb_ids or ():
+        await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     await require_quota(
         lambda: api_keys.count_live(database, caller.organization_id),
         settings.max_api_keys,
@@ -81,10 +95,12 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         key_id=key_id,
         organization_id=caller.organization_id,
         name=body.name,
-        scopes=frozenset(body.scopes),
+        scopes=frozenset() if body.kb_ids else frozenset(body.scopes),
         created_at=created_at,
         expires_at=body.expires_at,
         revoked_at=None,
+        kb_ids=tuple(dict.fromkeys(body.kb_ids)) if body.kb_ids else None,
+        scopes_in_kbs=frozenset(body.scopes) if body.kb_ids else frozenset(),
     )
 
     async def store(session: MongoSession) -> bool:

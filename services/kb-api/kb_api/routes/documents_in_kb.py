@@ -11,6 +11,7 @@ from kb_api.explain_document import DocumentStatus, Explanation, explain_documen
 from kb_api.routes.knowledge_bases import DocumentError
 from kb_contracts.commands import Reason
 from kb_shared.errors import NotFound
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, knowledge_bases, vectors
@@ -149,6 +150,7 @@ def _job(explanation: Explanation) -> JobState | None:
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
+@closed_to_limited_keys
 async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Explain why the document is, or is not, in the knowledge base."""
     explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)

@@ -10,6 +10,7 @@ from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reade
 from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, OpenJobStatus, StatusFilter, list_documents
 from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
 from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
+from kb_shared.http.limited_keys import key_limited, open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
@@ -48,6 +49,7 @@ async def create(
 
 
 @router.get("/knowledge-bases", summary="List knowledge bases", response_model=KnowledgeBaseList)
+@open_to_limited_keys
 async def list_all(
     database: Database,
     caller: Reader,
@@ -67,6 +69,7 @@ async def list_all(
         sort=sort,
         status=status,
         name_search=name_search,
+        kb_ids=caller.kb_ids,
     )
     return KnowledgeBaseList(
         knowledge_bases=await views(database, caller.organization_id, kbs), total_count=total_count
@@ -107,6 +110,9 @@ async def change(
     After a change of `tag_ids` the status is `indexing` until every document is added or removed. The same applies
     to a higher `max_chunks_per_document`, until the documents that had too many chunks are indexed.
     """
+    if caller.kb_ids is not None and "tag_ids" in body.model_fields_set:
+        # With other tags it would contain, and show, any document of the organization.
+        raise key_limited("Tags decide which documents of the organization the knowledge base contains")
     kb = await change_knowledge_base(
         database,
         caller,

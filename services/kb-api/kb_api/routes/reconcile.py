@@ -11,6 +11,7 @@ from kb_api import reconcile_request
 from kb_api.dependencies import Database, Reader, Writer
 from kb_api.drift_descriptions import DESCRIPTIONS
 from kb_api.reconcile_request import MAX_EXAMPLES, PlanDetails
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -191,6 +192,7 @@ async def reconcile_knowledge_base(
     status_code=202,
     response_model=PlanView,
 )
+@closed_to_limited_keys
 async def reconcile_document(
     database: Database, caller: Writer, kb_id: str, document_id: str, *, dry_run: DryRun = False
 ) -> PlanView:

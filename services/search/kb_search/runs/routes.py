@@ -17,15 +17,17 @@ from kb_search.dependencies import (
     Writer,
 )
 from kb_search.runs.events import discard_event
+from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
-from kb_shared.errors import RequestError
+from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
 from kb_shared.http.changes import commit_change, record_beforehand
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
@@ -69,6 +71,7 @@ class ThreadWithRuns(ThreadView):
     "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
 )
 @long_running
+@open_to_limited_keys
 async def start(
     database: Database,
     limits: RequestLimits,
@@ -109,19 +112,30 @@ def _begun(run_id: str) -> RequestError:
 
 
 @router.get("/runs", summary="List runs")
+@open_to_limited_keys
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
-    """List the runs of the organization, newest first. They are kept for 90 days."""
-    found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
+    """List the runs of the organization, newest first. They are kept for 90 days.
+
+    A key that is limited to knowledge bases sees its own runs and conversations only.
+    """
+    found, total_count = await runs.page(
+        database, caller.organization_id, key_id=owner_if_limited(caller), skip=skip, limit=limit
+    )
     return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
 
 
 @router.get("/runs/{run_id}", summary="Get a run")
+@open_to_limited_keys
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
-    return RunView.from_run(await runs.get(database, RunKey(caller.organization_id, run_id)))
+    run = await runs.get(database, RunKey(caller.organization_id, run_id))
+    if owner_if_limited(caller) not in (None, run.key_id):
+        raise NotFound("run")
+    return RunView.from_run(run)
 
 
 @router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
+@open_to_limited_keys
 async def create_thread(
     database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
 ) -> ThreadView:
@@ -142,19 +156,31 @@ async def create_thread(
 
 
 @router.get("/threads", summary="List conversations")
+@open_to_limited_keys
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
-    found, total_count = await runs.list_threads(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await runs.list_threads(
+        database, caller.organization_id, created_by=owner_if_limited(caller), skip=skip, limit=limit
+    )
     return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
 
 @router.get("/threads/{thread_id}", summary="Get a conversation")
+@open_to_limited_keys
 async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> ThreadWithRuns:
     """Return a conversation with its runs and their citations."""
     thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
-    found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
+    require_own_thread(caller, thread)
+    found, total_count = await runs.page(
+        database,
+        caller.organization_id,
+        thread_id=thread_id,
+        key_id=owner_if_limited(caller),
+        skip=skip,
+        limit=limit,
+    )
     summaries = [RunSummary.from_run(run) for run in found]
     return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
 
