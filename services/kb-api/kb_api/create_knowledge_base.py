@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kb_api.knowledge_base_request import CreateKnowledgeBase
-from kb_api.knowledge_base_response import KnowledgeBaseView
+from kb_api.knowledge_base_response import knowledge_base_view
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
+from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
@@ -98,7 +98,7 @@ class KnowledgeBaseCreator:
             await self._require_quota(kb.organization_id, session)
             await store_new_knowledge_base(self._database, session, kb, source=SOURCE)
 
-        shown = KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
+        shown = knowledge_base_view(kb, documents=0, chunks=0)
         async with self._locks.lock(kb.organization_id):
             try:
                 await commit_change(self._database, store, answer=lambda _: shown)

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from kb_contracts.api.reconcile import MAX_EXAMPLES
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.changes import commit_change
@@ -14,7 +15,6 @@ from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope, ReconcilePlan
 
-MAX_EXAMPLES: Final = 10
 _WITH_EXAMPLES: Final = ("missing", "stale", "orphan_vectors", "missing_embedding")
 
 

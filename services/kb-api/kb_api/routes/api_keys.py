@@ -1,12 +1,9 @@
-from datetime import datetime
-from typing import Annotated
-
-from pydantic import BaseModel, Field
-
 from kb_api.dependencies import Admin, Database, Settings
+from kb_contracts.api.api_keys import ApiKeyList, ApiKeyView, CreateApiKey, CreatedApiKey
+from kb_contracts.api.model import MessageResponse
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.changes import InsteadOfAnswer, commit_change
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Name, Skip, StrictModel, Timestamp
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -18,69 +15,16 @@ from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
 
-ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
-
-
-class CreateApiKey(StrictModel):
-    name: Name
-    scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)] = Field(
-        description="Permissions of the key. `admin` includes all others."
-    )
-    expires_at: Timestamp | None = Field(
-        default=None, description="Time from which the key is refused; null: it does not expire."
-    )
-    kb_ids: Annotated[list[ObjectId], Field(min_length=1, max_length=100)] | None = Field(
-        default=None,
-        description="Knowledge bases to which the key is limited; others are 404 for it, and calls about the whole "
-        "organization are 403 `key-limited`. Not with the scope `admin`. null: all.",
-    )
-
-
-class ApiKeyView(BaseModel):
-    key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
-    name: str
-    scopes: list[Scope]
-    kb_ids: list[str] | None = Field(description="Knowledge bases to which the key is limited; null: all.")
-    created_at: datetime
-    expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
-    revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")
-    hashed_at: datetime = Field(
-        description="Time at which the stored hash was made. If the pepper was replaced later, the key still needs the "
-        "former pepper."
-    )
-
-    @classmethod
-    def from_key(cls, key: ApiKey) -> "ApiKeyView":
-        return cls(
-            key_id=key.key_id,
-            name=key.name,
-            scopes=sorted(key.granted_scopes),
-            kb_ids=None if key.kb_ids is None else list(key.kb_ids),
-            created_at=key.created_at,
-            expires_at=key.expires_at,
-            revoked_at=key.revoked_at,
-            hashed_at=key.hashed_at or key.created_at,
-        )
-
-
-class CreatedApiKey(ApiKeyView):
-    api_key: str = Field(description="The whole key, which is shown only in this response.")
-
-
-class ApiKeyList(BaseModel):
-    api_keys: list[ApiKeyView]
-    total_count: int = Field(description="Number of items on all pages.")
-
 
 @router.post(
     "/api-keys", summary="Create an API key", status_code=201, response_model=CreatedApiKey, responses=responses(409)
 )
 async def create(database: Database, settings: Settings, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
     """Create a key of this organization. To rotate a key, create a second one first: both work until one is revoked."""
-    created_at = now()
+    created_at, scopes = now(), frozenset(map(Scope, body.scopes))
     if body.expires_at is not None and body.expires_at <= created_at:
         raise invalid_field("expires_at", "Input should be in the future")
-    if body.kb_ids is not None and Scope.ADMIN in body.scopes:
+    if body.kb_ids is not None and Scope.ADMIN in scopes:
         raise invalid_field("kb_ids", "Input should be left out with the scope admin, which is for the organization")
     for kb_id in body.kb_ids or ():
         await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
@@ -95,12 +39,12 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         key_id=key_id,
         organization_id=caller.organization_id,
         name=body.name,
-        scopes=frozenset() if body.kb_ids else frozenset(body.scopes),
+        scopes=frozenset() if body.kb_ids else scopes,
         created_at=created_at,
         expires_at=body.expires_at,
         revoked_at=None,
         kb_ids=tuple(dict.fromkeys(body.kb_ids)) if body.kb_ids else None,
-        scopes_in_kbs=frozenset(body.scopes) if body.kb_ids else frozenset(),
+        scopes_in_kbs=scopes if body.kb_ids else frozenset(),
     )
 
     async def store(session: MongoSession) -> bool:
@@ -109,7 +53,7 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         )
 
     await commit_change(database, store, answer=lambda _: InsteadOfAnswer(_secret_shown_once(key_id)))
-    return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
+    return CreatedApiKey(**_view(key).model_dump(), api_key=whole_key)
 
 
 def _secret_shown_once(key_id: str) -> RequestError:
@@ -127,7 +71,7 @@ def _secret_shown_once(key_id: str) -> RequestError:
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
     """List the API keys of this organization, also those that are revoked or expired."""
     keys, total_count = await api_keys.find_page(database, caller.organization_id, skip=skip, limit=limit)
-    return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
+    return ApiKeyList(api_keys=[_view(key) for key in keys], total_count=total_count)
 
 
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
@@ -136,3 +80,16 @@ async def revoke(database: Database, caller: Admin, key_id: str) -> MessageRespo
     if not await api_keys.revoke(database, caller.organization_id, key_id=key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")
+
+
+def _view(key: ApiKey) -> ApiKeyView:
+    return ApiKeyView(
+        key_id=key.key_id,
+        name=key.name,
+        scopes=sorted(key.granted_scopes),
+        kb_ids=None if key.kb_ids is None else list(key.kb_ids),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        hashed_at=key.hashed_at or key.created_at,
+    )

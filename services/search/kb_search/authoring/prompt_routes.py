@@ -1,17 +1,16 @@
 import json
-from datetime import datetime
 from typing import Any, Final
 
 from fastapi import Response
-from pydantic import BaseModel, Field
 
-from kb_search.authoring.requests import ChangePrompt, CreatePrompt
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.prompts import ChangePrompt, CreatePrompt, PromptList, PromptView
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.keys import PromptKey
 from kb_search.store.prompts import Prompt
 from kb_shared.http.changes import commit_change
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, precondition_failed, require_version, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -22,37 +21,6 @@ from kb_shared.mongo.stored_time import now
 _WHAT: Final = "prompt"
 
 router = organization_router("prompts")
-
-
-class PromptView(BaseModel):
-    prompt_id: str
-    name: str
-    content: str = Field(description="Instructions for the model.")
-    model: str = Field(description="Name of the chat model.")
-    answer_schema: dict[str, Any] | None = Field(
-        serialization_alias="schema", description="JSON schema of the answer; null: the answer is text."
-    )
-    kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
-    kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
-    created_at: datetime
-    updated_at: datetime
-    created_by: str = Field(description="Id of the API key that created the prompt.")
-    updated_by: str = Field(description="Id of the API key that made the last change.")
-
-    @classmethod
-    def from_prompt(cls, prompt: Prompt) -> "PromptView":
-        same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
-        return cls(
-            **{name: getattr(prompt, name) for name in same},
-            answer_schema=json.loads(prompt.schema) if prompt.schema else None,
-            kb_id=prompt.kb_id,
-            kb_ids=list(prompt.kb_ids),
-        )
-
-
-class PromptList(BaseModel):
-    prompts: list[PromptView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
@@ -80,24 +48,24 @@ async def create(
     await commit_change(
         database,
         lambda session: prompts.insert(database, prompt, session=session),
-        answer=lambda _: PromptView.from_prompt(prompt),
+        answer=lambda _: _view(prompt),
     )
     set_etag(response, prompt.version)
-    return PromptView.from_prompt(prompt)
+    return _view(prompt)
 
 
 @router.get("/prompts", summary="List prompts")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
     """List the prompts of the organization, newest first."""
     found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
-    return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
+    return PromptList(prompts=[_view(prompt) for prompt in found], total_count=total_count)
 
 
 @router.get("/prompts/{prompt_id}", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str, response: Response) -> PromptView:
     prompt = await prompts.get(database, PromptKey(caller.organization_id, prompt_id))
     set_etag(response, prompt.version)
-    return PromptView.from_prompt(prompt)
+    return _view(prompt)
 
 
 @router.put("/prompts/{prompt_id}", summary="Change a prompt", responses=responses(412))
@@ -134,7 +102,7 @@ async def change(
 
     changed = await commit_change(database, store)
     set_etag(response, changed.version)
-    return PromptView.from_prompt(changed)
+    return _view(changed)
 
 
 @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
@@ -142,3 +110,13 @@ async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageR
     key = PromptKey(caller.organization_id, prompt_id)
     await commit_change(database, lambda session: prompts.delete(database, session, key))
     return MessageResponse(message="Prompt deleted successfully")
+
+
+def _view(prompt: Prompt) -> PromptView:
+    same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
+    return PromptView(
+        **{name: getattr(prompt, name) for name in same},
+        answer_schema=json.loads(prompt.schema) if prompt.schema else None,
+        kb_id=prompt.kb_id,
+        kb_ids=list(prompt.kb_ids),
+    )

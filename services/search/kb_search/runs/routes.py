@@ -1,10 +1,11 @@
-from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 
 from fastapi import Request, Response
-from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.runs import RunList, RunRequest, RunView
+from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
     Conductor,
     Database,
@@ -18,8 +19,7 @@ from kb_search.dependencies import (
 )
 from kb_search.runs.events import discard_event
 from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
-from kb_search.runs.run_request import RunRequest
-from kb_search.runs.run_response import RunList, RunSummary, RunView
+from kb_search.runs.run_response import to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
@@ -28,7 +28,7 @@ from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
 from kb_shared.http.changes import commit_change, record_beforehand
 from kb_shared.http.limited_keys import open_to_limited_keys
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -39,32 +39,6 @@ from kb_shared.mongo.stored_time import now
 EVENT_STREAM: Final = "text/event-stream"
 
 router = organization_router("runs")
-
-
-class CreateThread(StrictModel):
-    title: Annotated[str, Field(max_length=200)] = Field(default="", description="Title for people.")
-
-
-class ThreadView(BaseModel):
-    thread_id: str
-    title: str
-    created_at: datetime
-
-    @classmethod
-    def from_thread(cls, thread: Thread) -> "ThreadView":
-        return cls(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)
-
-
-class ThreadList(BaseModel):
-    threads: list[ThreadView]
-    total_count: int = Field(description="Number of items on all pages.")
-
-
-class ThreadWithRuns(ThreadView):
-    """A conversation with its runs."""
-
-    runs: list[RunSummary] = Field(description="Runs of the conversation, newest first.")
-    total_count: int = Field(description="Number of runs on all pages.")
 
 
 @router.post(
@@ -98,7 +72,7 @@ async def start(
         # Told to proxies that would keep events back until there are enough of them.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
-    return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
+    return to_view(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
 
 def _begun(run_id: str) -> RequestError:
@@ -121,7 +95,7 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
     found, total_count = await runs.page(
         database, caller.organization_id, key_id=owner_if_limited(caller), skip=skip, limit=limit
     )
-    return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
+    return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
 @router.get("/runs/{run_id}", summary="Get a run")
@@ -131,7 +105,7 @@ async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     run = await runs.get(database, RunKey(caller.organization_id, run_id))
     if owner_if_limited(caller) not in (None, run.key_id):
         raise NotFound("run")
-    return RunView.from_run(run)
+    return to_view(run)
 
 
 @router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
@@ -150,9 +124,9 @@ async def create_thread(
     await commit_change(
         database,
         lambda session: runs.insert_thread(database, thread, session=session),
-        answer=lambda _: ThreadView.from_thread(thread),
+        answer=lambda _: _thread_view(thread),
     )
-    return ThreadView.from_thread(thread)
+    return _thread_view(thread)
 
 
 @router.get("/threads", summary="List conversations")
@@ -162,7 +136,7 @@ async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit
     found, total_count = await runs.list_threads(
         database, caller.organization_id, created_by=owner_if_limited(caller), skip=skip, limit=limit
     )
-    return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
+    return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
 
 
 @router.get("/threads/{thread_id}", summary="Get a conversation")
@@ -181,8 +155,8 @@ async def get_thread(
         skip=skip,
         limit=limit,
     )
-    summaries = [RunSummary.from_run(run) for run in found]
-    return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
+    summaries = [to_summary(run) for run in found]
+    return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 
 
 @router.delete("/threads/{thread_id}", summary="Delete a conversation")
@@ -190,3 +164,7 @@ async def delete_thread(database: Database, caller: Writer, thread_id: str) -> M
     """Delete a conversation with its runs."""
     await runs.delete_thread(database, ThreadKey(caller.organization_id, thread_id))
     return MessageResponse(message="Thread deleted successfully")
+
+
+def _thread_view(thread: Thread) -> ThreadView:
+    return ThreadView(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)

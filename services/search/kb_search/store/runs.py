@@ -139,13 +139,13 @@ async def page(
         thread_id: thread of the runs; None: any.
         key_id: API key that began the runs; None: any.
     """
-    query = {"organization_id": organization_id} | _given(thread_id=thread_id, key_id=key_id)
+    query = {"organization_id": organization_id} | _match_given(thread_id=thread_id, key_id=key_id)
     shown = {"messages": 0, "tool_calls": 0}
     rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-def _given(**conditions: str | None) -> Row:
+def _match_given(**conditions: str | None) -> Row:
     return {name: value for name, value in conditions.items() if value is not None}
 
 
@@ -154,7 +154,7 @@ async def find_latest_of_thread(
 ) -> list[Run]:
     """Return the newest completed runs of a thread, oldest first, without messages; of one API key if it is given."""
     query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
-    query |= _given(key_id=key_id)
+    query |= _match_given(key_id=key_id)
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
 
@@ -258,7 +258,7 @@ async def list_threads(
     database: Database, organization_id: str, *, created_by: str | None = None, skip: int, limit: int
 ) -> tuple[list[Thread], int]:
     """Return one page of threads, newest first, and how many there are in all; of one API key if it is given."""
-    query = {"organization_id": organization_id} | _given(created_by=created_by)
+    query = {"organization_id": organization_id} | _match_given(created_by=created_by)
     rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_THREADS.read(row) async for row in rows], await database[THREADS].count_documents(query)
 
