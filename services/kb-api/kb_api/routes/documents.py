@@ -177,6 +177,7 @@ def _view(overview: DocumentOverview) -> DocumentView:
         document_id=document.document_id,
         upload_date=document.text.upload_date if document.text else None,
         content_type=document.text.content_type if document.text else None,
+        source_digest=document.text.source_digest if document.text else None,
         metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
         accepted_revision=overview.accepted_revision,
         unsendable_messages=[message_view(message) for message in overview.unsendable],
