@@ -252,6 +252,7 @@ WHAT_IS_WRONG: Final[Sequence[Panel]] = (
                 zero_reason="spans are exported only if a collector is configured",
             )
         ],
+        alerts=["KbSpansDropped"],
     ),
     Panel(
         title="Versions that run",
