@@ -138,4 +138,5 @@ FAULTS: Final = (
     AlertFault("lost rows of documents", "KbReconcilerStopped", lost_documents),
     AlertFault("drift that goes on", "KbDrift", foreign_writer, is_ended_by_commands=False),
     AlertFault("slow mongod", "KbMongoSlow", slow_mongod),
+    AlertFault("frozen mongod", "KbMongoDown", frozen("mongod")),
 )

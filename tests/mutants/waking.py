@@ -51,7 +51,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "watch-wakes-nobody-when-it-begins",
+        "watch-wakes-no-task-when-it-begins",
         _WATCH,
         old="            self._wake(self._signals)\n",
         new="",
@@ -69,7 +69,7 @@ MUTANTS: Final = (
         caught_by=in_file(_WATCHING, "test_tasks_are_woken_and_poll_often_while_a_watch_is_interrupted"),
     ),
     Mutant(
-        "watch-wakes-nobody-when-it-is-interrupted",
+        "watch-wakes-no-task-when-it-is-interrupted",
         _WATCH,
         old="long pause.\n                signal.wake()\n",
         new="long pause.\n                pass\n",
