@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kb_shared.errors import NotFound, RequestError
+from kb_shared.http.authentication import Caller
 from kb_shared.mongo import document_index, documents, knowledge_bases, vectors
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey, MembershipKey
@@ -39,19 +40,25 @@ class ChunkPage:
     total_count: int
 
 
-async def open_passage(database: Database, key: KnowledgeBaseKey, chunk_id: str) -> ListedChunk:
+async def open_passage(database: Database, caller: Caller, *, kb_id: str, chunk_id: str) -> ListedChunk:
     """Return a chunk of a KB.
+
+    A key that is limited to KBs learns that a passage is gone only while its document is in this KB: it must not find
+    out which other documents the organization has.
 
     Raises:
         NotFound: There is no such KB, or no such passage ever was in this organization.
         PassageReplaced: It is gone.
     """
-    kb = await knowledge_bases.get(database, key)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     if not vectors.is_chunk_id(chunk_id):
         raise NotFound("passage")
     chunk = await vectors.find_live_chunk(vectors.chunks_of(database, kb), chunk_id)
     if chunk is None:
-        raise await _explain_absence(database, DocumentKey(key.organization_id, vectors.document_of(chunk_id)))
+        key = MembershipKey(caller.organization_id, kb_id, vectors.document_of(chunk_id))
+        if caller.kb_ids is not None and await document_index.find(database, key) is None:
+            raise NotFound("passage")
+        raise await _explain_absence(database, key.document)
     return chunk
 
 

@@ -13,7 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.embedding_cache import VectorSpace
-from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_index"
@@ -188,6 +188,12 @@ async def find_named(
     query = {"organization_id": organization_id, "kb_id": {"$in": list(kb_ids)}, "document_name": named}
     rows = await database[NAME].aggregate([{"$match": query}, {"$group": {"_id": "$document_id"}}, {"$limit": limit}])
     return [row["_id"] async for row in rows]
+
+
+async def is_in_any(database: Database, key: DocumentKey, *, kb_ids: Collection[str]) -> bool:
+    """Return whether the document is indexed in one of the KBs."""
+    ids = [row_id(kb_id=kb_id, document_id=key.document_id) for kb_id in kb_ids]
+    return await database[NAME].count_documents({"_id": {"$in": ids}, "organization_id": key.organization_id}) > 0
 
 
 async def count(database: Database, key: KnowledgeBaseKey) -> int:

@@ -20,6 +20,7 @@ from kb_contracts.api.memberships import (
     OpenedChunk,
 )
 from kb_contracts.api.metadata_keys import MetadataKeyList
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -46,6 +47,7 @@ Around = Annotated[
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
+@closed_to_limited_keys
 async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Explain why the document is, or is not, in the knowledge base."""
     explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)
@@ -80,7 +82,7 @@ async def get_chunk(database: Database, caller: Reader, kb_id: str, chunk_id: st
 
     410 `passage-replaced` if the document has changed since, or has left the knowledge base.
     """
-    chunk = await open_passage(database, KnowledgeBaseKey(caller.organization_id, kb_id), chunk_id)
+    chunk = await open_passage(database, caller, kb_id=kb_id, chunk_id=chunk_id)
     return OpenedChunk(
         **chunk_view(chunk).model_dump(),
         kb_id=kb_id,
