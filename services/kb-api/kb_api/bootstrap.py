@@ -20,6 +20,7 @@ from kb_api.refresh_message_limits import refresh_message_limits
 from kb_api.routes import (
     api_keys,
     dead_letters,
+    document_contents,
     documents,
     documents_in_kb,
     embedding_models,
@@ -31,6 +32,7 @@ from kb_api.routes import (
     unsendable_messages,
     usage,
 )
+from kb_api.searchable_documents import SearchableDocuments
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
@@ -142,6 +144,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         routers=[
             knowledge_bases.router,
             documents.router,
+            document_contents.router,
             documents_in_kb.router,
             jobs.router,
             tags.router,
@@ -163,6 +166,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.life_cycle,
         api.stored_bytes,
         api.message_limits,
+        SearchableDocuments(api.database),
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
         KnowledgeBaseCreator(api.settings, api.database, embedder=api.embedder, life_cycle=api.life_cycle),
         DocumentEventPublisher(

@@ -10,6 +10,7 @@ from kb_api import (
     message_limits,
     provider_keys,
     publish_document_event,
+    searchable_documents,
     stored_bytes,
 )
 from kb_api.settings import ApiSettings
@@ -33,6 +34,9 @@ KnowledgeBaseCreator: TypeAlias = Annotated[
 ]
 DocumentEventPublisher: TypeAlias = Annotated[
     publish_document_event.DocumentEventPublisher, Depends(provided(publish_document_event.DocumentEventPublisher))
+]
+SearchableDocuments: TypeAlias = Annotated[
+    searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 
