@@ -14,6 +14,7 @@ from tests.mutants import (
     tenancy,
     tracing,
     upgrading,
+    waking,
 )
 from tests.mutants.mutant import Mutant
 
@@ -29,4 +30,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *tenancy.MUTANTS,
     *tracing.MUTANTS,
     *upgrading.MUTANTS,
+    *waking.MUTANTS,
 )

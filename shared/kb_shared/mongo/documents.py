@@ -40,6 +40,8 @@ class TextFacet:
     name: str
     upload_date: datetime
     content_type: str | None = None
+    source_digest: str | None = None
+    """Digest that the sender gave the file of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +408,7 @@ def _to_fields(document: Document) -> Row:
         "document_name": text.name if text else None,
         "upload_date": text.upload_date if text else None,
         "content_type": text.content_type if text else None,
+        "source_digest": text.source_digest if text else None,
         "tags_revision": tags.revision if tags else None,
         "tags_digest": tags.digest if tags else None,
         "tag_ids": list(document.tag_ids),

@@ -337,16 +337,6 @@ async def test_settings_of_searches_can_be_given(organization: OrganizationClien
     assert {name: created[name] for name in given} == given
 
 
-async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: OrganizationClient) -> None:
-    response = await organization.http.post(
-        f"{organization.base}/knowledge-bases",
-        headers={"Authorization": f"Bearer {organization.key}", "Idempotency-Key": "k"},
-        json={"name": "n"},
-    )
-    assert (response.status_code, response.json()["type"]) == (400, "idempotency-key-not-available")
-    assert await rows_of(organization, knowledge_bases.NAME) == []
-
-
 async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_they_are(
     organization: OrganizationClient,
 ) -> None:
