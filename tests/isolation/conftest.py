@@ -85,9 +85,13 @@ class TwoTenants:
     victims_writings: dict[str, str]
     """Ids of its prompt, agent, tool, run and thread."""
 
-    async def key(self, organization_id: str, *scopes: Scope, name: str = "key") -> str:
+    async def key(
+        self, organization_id: str, *scopes: Scope, name: str = "key", kb_ids: tuple[str, ...] | None = None
+    ) -> str:
         key_id, whole_key = api_keys.create_secret_key()
         key = ApiKey(key_id, organization_id, name, frozenset(scopes), datetime.now(UTC), None, None)
+        if kb_ids is not None:
+            key = replace(key, scopes=frozenset(), scopes_in_kbs=frozenset(scopes), kb_ids=kb_ids)
         assert await api_keys.insert(self.database, key, whole_key=whole_key, pepper=self.pepper)
         return whole_key
 

@@ -15,6 +15,7 @@ from tests.mutants import (
     tenancy,
     tracing,
     upgrading,
+    waking,
 )
 from tests.mutants.mutant import Mutant
 
@@ -31,4 +32,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *tenancy.MUTANTS,
     *tracing.MUTANTS,
     *upgrading.MUTANTS,
+    *waking.MUTANTS,
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import Name, StrictModel, Timestamp
+from kb_contracts.api.model import Name, ObjectId, StrictModel, Timestamp
 
 KeyScope = Literal["read", "search", "write", "admin"]
 
@@ -18,12 +18,18 @@ class CreateApiKey(StrictModel):
     expires_at: Timestamp | None = Field(
         default=None, description="Time from which the key is refused; null: it does not expire."
     )
+    kb_ids: Annotated[list[ObjectId], Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="Knowledge bases to which the key is limited; others are 404 for it, and calls about the whole "
+        "organization are 403 `key-limited`. Not with the scope `admin`. null: all.",
+    )
 
 
 class ApiKeyView(BaseModel):
     key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
     name: str
     scopes: list[KeyScope]
+    kb_ids: list[str] | None = Field(description="Knowledge bases to which the key is limited; null: all.")
     created_at: datetime
     expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
     revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from kb_api.knowledge_base_response import knowledge_base_view
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
@@ -13,11 +14,12 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
 from kb_shared.mongo import knowledge_bases, organizations, tags
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
 from kb_shared.text import text_normalization
@@ -96,9 +98,10 @@ class KnowledgeBaseCreator:
             await self._require_quota(kb.organization_id, session)
             await store_new_knowledge_base(self._database, session, kb, source=SOURCE)
 
+        shown = knowledge_base_view(kb, documents=0, chunks=0)
         async with self._locks.lock(kb.organization_id):
             try:
-                await in_transaction(self._database, store)
+                await commit_change(self._database, store, answer=lambda _: shown)
             except OutcomeUnknown as error:
                 # A repeated request would create a second KB.
                 raise RequestError(

@@ -14,6 +14,7 @@ from kb_search.retrieval.query import SearchCaller
 from kb_search.search_request import to_query
 from kb_search.search_response import to_response, to_several_response
 from kb_shared.http.authentication import Caller
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -50,6 +51,7 @@ async def search(
 
 
 @router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429))
+@open_to_limited_keys
 async def search_several(
     knowledge_base_search: KnowledgeBaseSearch,
     limits: RequestLimits,
@@ -72,4 +74,4 @@ async def search_several(
 
 
 def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:
-    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin)
+    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin, kb_ids=caller.kb_ids)

@@ -12,7 +12,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.embedding_cache import VectorSpace
-from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_index"
@@ -177,6 +177,12 @@ async def find_by_ids(
         }
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
+
+
+async def is_in_any(database: Database, key: DocumentKey, *, kb_ids: Collection[str]) -> bool:
+    """Return whether the document is indexed in one of the KBs."""
+    ids = [row_id(kb_id=kb_id, document_id=key.document_id) for kb_id in kb_ids]
+    return await database[NAME].count_documents({"_id": {"$in": ids}, "organization_id": key.organization_id}) > 0
 
 
 async def count(database: Database, key: KnowledgeBaseKey) -> int:

@@ -90,10 +90,22 @@ async def _spent(database: Database, match: Row) -> Spent:
 
 
 async def sum_usage(
-    database: Database, organization_id: str, *, since: datetime, until: datetime, by: Collection[Dimension]
+    database: Database,
+    organization_id: str,
+    *,
+    since: datetime,
+    until: datetime,
+    by: Collection[Dimension],
+    kb_ids: Collection[str] | None = None,
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
-    """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order."""
-    within = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
+    """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order.
+
+    Args:
+        kb_ids: KBs whose charges count; None: all charges.
+    """
+    within: Row = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
+    if kb_ids is not None:
+        within["kb_id"] = {"$in": list(kb_ids)}
     group = {
         "_id": {name: _DIMENSIONS[name] for name in by},
         "spus": {"$sum": "$count"},

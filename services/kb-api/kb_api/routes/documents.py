@@ -32,6 +32,7 @@ from kb_contracts.api.documents import (
 from kb_contracts.documents import DocumentEvent
 from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -66,9 +67,13 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 
 
 @router.get("/documents/{document_id}", summary="Get a document", response_model=DocumentView)
+@open_to_limited_keys
 async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
-    """Return the document as its events describe it, and its state in each knowledge base."""
-    overview = await load_overview(database, caller.organization_id, document_id=document_id)
+    """Return the document as its events describe it, and its state in each knowledge base.
+
+    A key that is limited to knowledge bases sees a document that is in one of them, and only its state in these.
+    """
+    overview = await load_overview(database, caller, document_id=document_id)
     return _view(overview)
 
 

@@ -17,6 +17,7 @@ from kb_contracts.api.memberships import (
     JobState,
 )
 from kb_shared.errors import NotFound
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, knowledge_bases, vectors
@@ -34,6 +35,7 @@ router = organization_router("documents of a knowledge base")
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
+@closed_to_limited_keys
 async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Explain why the document is, or is not, in the knowledge base."""
     explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)

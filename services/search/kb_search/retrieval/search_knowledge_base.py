@@ -129,7 +129,7 @@ class KnowledgeBaseSearch:
         Args:
             kb: KB to search.
             query: The query.
-            search_caller: Caller, for the query log.
+            search_caller: Caller, with the KBs to which its key is limited.
             key: API key of the caller, which is checked again when the hits are read; None if the caller of this
                 method has read it for this request.
 
@@ -175,7 +175,9 @@ class KnowledgeBaseSearch:
         outcome: LoggedOutcome = "failed"
         began = perf_counter()
         try:
-            answer = await self._search_with_restarts(organization_id, kb_ids=kb_ids, query=query, key=key)
+            answer = await self._search_with_restarts(
+                organization_id, kb_ids=kb_ids, query=query, limited_to=search_caller.kb_ids, key=key
+            )
             outcome = _outcome_of_answer(answer)
         except Exception as error:
             outcome = _outcome_of_error(error)
@@ -231,13 +233,19 @@ class KnowledgeBaseSearch:
         )
 
     async def _search_with_restarts(
-        self, organization_id: str, *, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
+        self,
+        organization_id: str,
+        *,
+        kb_ids: Sequence[str] | None,
+        query: SearchQuery,
+        limited_to: frozenset[str] | None,
+        key: CachedKey | None,
     ) -> SearchAnswer:
         stopwatch = Stopwatch()
         with tally_spus() as tally:
             for attempt in range(_MAX_ATTEMPTS):
                 optimistic_read = await self._begin_optimistic_read(
-                    organization_id, kb_ids=kb_ids, key=key, again=attempt > 0
+                    organization_id, kb_ids=kb_ids, limited_to=limited_to, key=key, again=attempt > 0
                 )
                 try:
                     return await self._search_once(
@@ -253,8 +261,16 @@ class KnowledgeBaseSearch:
         raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
     async def _begin_optimistic_read(
-        self, organization_id: str, *, kb_ids: Sequence[str] | None, key: CachedKey | None, again: bool
+        self,
+        organization_id: str,
+        *,
+        kb_ids: Sequence[str] | None,
+        limited_to: frozenset[str] | None,
+        key: CachedKey | None,
+        again: bool,
     ) -> OptimisticRead:
+        if limited_to is not None:
+            kb_ids = [kb_id for kb_id in sorted(limited_to) if kb_ids is None or kb_id in kb_ids]
         cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids=kb_ids)
         kbs = await self._cache.read_current(organization_id, kb_ids=kb_ids) if cached is None else cached
         return OptimisticRead(self._cache, organization_id, kbs=kbs, key=key, is_confirmed=cached is None)

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 
-from kb_indexer.chunking.boundaries import starts_grapheme, starts_word, trimmed
-from kb_indexer.chunking.chunk import Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.windows import split_in_windows
+from kb_shared.chunking.boundaries import starts_grapheme, starts_word, trimmed
+from kb_shared.chunking.chunk import Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.windows import split_in_windows
 from kb_shared.text.tokens import TokenStarts, token_starts
 
 _WINDOW_CODE_POINTS = 32_768

@@ -3,15 +3,15 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final
 
-from kb_indexer.chunking.chonkie_splitters import split_at_sentences, split_recursively
-from kb_indexer.chunking.chunk import ChunkerType, ChunkingConfig, SizedSpan, Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.markdown import split_markdown
-from kb_indexer.chunking.merging import merge_small
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.semantic import VectorsWanted, split_by_meaning
-from kb_indexer.chunking.splitting import split_within
-from kb_indexer.chunking.token_splitters import split_at_tokens, split_at_words
+from kb_shared.chunking.chonkie_splitters import split_at_sentences, split_recursively
+from kb_shared.chunking.chunk import ChunkerType, ChunkingConfig, SizedSpan, Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.markdown import split_markdown
+from kb_shared.chunking.merging import merge_small
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.semantic import VectorsWanted, split_by_meaning
+from kb_shared.chunking.splitting import split_within
+from kb_shared.chunking.token_splitters import split_at_tokens, split_at_words
 from kb_shared.mongo.vector import Vector
 
 _BY_MEANING: Final = frozenset({ChunkerType.SEMANTIC, ChunkerType.SDPM})

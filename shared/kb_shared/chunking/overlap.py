@@ -1,8 +1,8 @@
 """The end of the previous chunk, put before a chunk's text when it is embedded."""
 
-from kb_indexer.chunking.boundaries import starts_grapheme, starts_word, trimmed
-from kb_indexer.chunking.chunk import ChunkingConfig, SizedSpan, Span
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking.boundaries import starts_grapheme, starts_word, trimmed
+from kb_shared.chunking.chunk import ChunkingConfig, SizedSpan, Span
+from kb_shared.chunking.counted_text import CountedText
 from kb_shared.text.tokens import count_tokens
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kb_indexer.chunking.chunk import SizedSpan
+from kb_shared.chunking.chunk import SizedSpan
 from kb_shared.embedding.late_text import LateText
 from kb_shared.text.text_normalization import AS_WRITTEN, fold, is_blank
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from kb_indexer.chunking.chonkie_splitters import split_recursively
-from kb_indexer.chunking.chunk import MIN_OWN_TOKENS, ChunkingConfig, SizedSpan, Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.layout import LongBlock, layout_of
-from kb_indexer.chunking.merging import merge_small
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.splitting import Splitter, as_it_is, split_within
-from kb_indexer.chunking.tables import Table
-from kb_indexer.chunking.token_splitters import split_at_words
+from kb_shared.chunking.chonkie_splitters import split_recursively
+from kb_shared.chunking.chunk import MIN_OWN_TOKENS, ChunkingConfig, SizedSpan, Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.layout import LongBlock, layout_of
+from kb_shared.chunking.merging import merge_small
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.splitting import Splitter, as_it_is, split_within
+from kb_shared.chunking.tables import Table
+from kb_shared.chunking.token_splitters import split_at_words
 from kb_shared.text.tokens import count_tokens
 
 

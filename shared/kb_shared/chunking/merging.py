@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kb_indexer.chunking.chunk import SizedSpan
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking.chunk import SizedSpan
+from kb_shared.chunking.counted_text import CountedText
 
 
 def merge_small(

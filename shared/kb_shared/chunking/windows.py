@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from kb_indexer.chunking.chunk import Span
+from kb_shared.chunking.chunk import Span
 
 _MAX_WINDOWS_IN_ONE = 4
 

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kb_indexer.chunking.boundaries import trimmed
-from kb_indexer.chunking.chunk import Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.lines import line_end
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.tables import Table
+from kb_shared.chunking.boundaries import trimmed
+from kb_shared.chunking.chunk import Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.lines import line_end
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.tables import Table
 
 _FILLER = "x"  # no splitter cuts after it
 _MAX_GAP_CODE_POINTS = 1_000

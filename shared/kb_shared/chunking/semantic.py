@@ -8,17 +8,17 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kb_indexer.chunking.chonkie_splitters import (
+from kb_shared.chunking.chonkie_splitters import (
     SENTENCES_COMPARED,
     group_by_meaning,
     mean_vector,
     sentences_of,
     split_recursively,
 )
-from kb_indexer.chunking.chunk import ChunkerType, ChunkingConfig, SizedSpan, Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.splitting import as_it_is, split_within
-from kb_indexer.chunking.token_splitters import split_at_words
+from kb_shared.chunking.chunk import ChunkerType, ChunkingConfig, SizedSpan, Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.splitting import as_it_is, split_within
+from kb_shared.chunking.token_splitters import split_at_words
 from kb_shared.mongo.vector import Vector
 
 _SENTENCES_AT_ONCE = 256

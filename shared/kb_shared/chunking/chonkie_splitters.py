@@ -22,10 +22,10 @@ from chonkie import (
 )
 from chonkie.chunker.base import split_text_by_delimiters
 
-from kb_indexer.chunking.boundaries import trimmed
-from kb_indexer.chunking.chunk import Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.windows import split_in_windows
+from kb_shared.chunking.boundaries import trimmed
+from kb_shared.chunking.chunk import Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.windows import split_in_windows
 from kb_shared.mongo.vector import Vector
 from kb_shared.text.tokens import count_tokens
 

@@ -5,12 +5,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from kb_indexer.chunking.boundaries import is_heading
-from kb_indexer.chunking.chunk import HEADING_SEPARATOR, Span
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.lines import find_at_line_starts, line_end
-from kb_indexer.chunking.tables import Table, find_tables
-from kb_indexer.chunking.token_splitters import split_at_words
+from kb_shared.chunking.boundaries import is_heading
+from kb_shared.chunking.chunk import HEADING_SEPARATOR, Span
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.lines import find_at_line_starts, line_end
+from kb_shared.chunking.tables import Table, find_tables
+from kb_shared.chunking.token_splitters import split_at_words
 from kb_shared.text.tokens import count_tokens
 
 MAX_HEADING_LINE_TOKENS = 64

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from kb_indexer.chunking.chunk import PageSpan
+from kb_shared.chunking.chunk import PageSpan
 
 
 class PageIndex:

@@ -4,9 +4,9 @@
 of them at once.
 """
 
-from kb_indexer.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan
-from kb_indexer.chunking.chunker import ChunkingSteps, advance, chunk_text, chunking_steps
-from kb_indexer.chunking.semantic import VectorsWanted
+from kb_shared.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan
+from kb_shared.chunking.chunker import ChunkingSteps, advance, chunk_text, chunking_steps
+from kb_shared.chunking.semantic import VectorsWanted
 from kb_shared.text.tokens import count_tokens
 
 __all__ = [

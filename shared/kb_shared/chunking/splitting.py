@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kb_indexer.chunking.boundaries import trimmed
-from kb_indexer.chunking.chunk import SizedSpan, Span
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking.boundaries import trimmed
+from kb_shared.chunking.chunk import SizedSpan, Span
+from kb_shared.chunking.counted_text import CountedText
 
 Splitter = Callable[[CountedText, Span, int], Iterable[Span]]
 """Function that returns spans that cover the given one in order. Most are within the limit in tokens, some may be over

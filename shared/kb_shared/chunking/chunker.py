@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 
-from kb_indexer.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan, SizedSpan
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.late import surroundings
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.overlap import overlap_context
-from kb_indexer.chunking.pages import PageIndex
-from kb_indexer.chunking.semantic import VectorsWanted
-from kb_indexer.chunking.splitters import split
+from kb_shared.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan, SizedSpan
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.late import surroundings
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.overlap import overlap_context
+from kb_shared.chunking.pages import PageIndex
+from kb_shared.chunking.semantic import VectorsWanted
+from kb_shared.chunking.splitters import split
 from kb_shared.embedding.late_text import LateText
 from kb_shared.mongo.vector import Vector
 
