@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from kb_client.errors import UnusableConfiguration
 
 DEFAULT_PROFILE: Final = "default"
-_Setting = Literal["base_url", "organization", "api_key"]
-VARIABLES: Final[Mapping[_Setting, str]] = {
+_SettingName = Literal["base_url", "organization", "api_key"]
+VARIABLES: Final[Mapping[_SettingName, str]] = {
     "base_url": "KB_BASE_URL",
     "organization": "KB_ORGANIZATION",
     "api_key": "KB_API_KEY",
@@ -56,7 +56,7 @@ def load_configuration(
         UnusableConfiguration: a setting is in none of the places, or can't be used.
     """
     environment = os.environ if environment is None else environment
-    given: dict[_Setting, str | None] = {"base_url": base_url, "organization": organization, "api_key": api_key}
+    given: dict[_SettingName, str | None] = {"base_url": base_url, "organization": organization, "api_key": api_key}
     values = {name: given[name] or environment.get(variable) for name, variable in VARIABLES.items()}
     named = profile or environment.get("KB_PROFILE")
     path = configuration_path(environment)
@@ -179,7 +179,7 @@ def _are_profiles(value: Any) -> bool:
     )
 
 
-def _describe_missing(missing: list[_Setting], path: Path) -> str:
+def _describe_missing(missing: list[_SettingName], path: Path) -> str:
     variables = ", ".join(VARIABLES[name] for name in missing)
     return (
         f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: pass"
