@@ -75,6 +75,7 @@ CLOSED: Final = {
     "GET /llm-providers/{provider}",
     "DELETE /llm-providers/{provider}",
     "GET /embedding-models",
+    "GET /audit",
     "DELETE /threads/{thread_id}",
     "POST /prompts",
     "GET /prompts",

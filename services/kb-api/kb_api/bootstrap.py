@@ -19,6 +19,7 @@ from kb_api.publish_document_event import DocumentEventPublisher
 from kb_api.refresh_message_limits import refresh_message_limits
 from kb_api.routes import (
     api_keys,
+    audit,
     dead_letters,
     documents,
     documents_in_kb,
@@ -30,6 +31,7 @@ from kb_api.routes import (
     tags,
     unsendable_messages,
     usage,
+    whoami,
 )
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
@@ -152,6 +154,8 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             llm_providers.router,
             embedding_models.router,
             reconcile.router,
+            audit.router,
+            whoami.router,
         ],
         ready=ready,
     )

@@ -14,6 +14,7 @@ from kb_api import (
 )
 from kb_api.settings import ApiSettings
 from kb_shared.embedding import organization_models
+from kb_shared.http import cursors, request_limits
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.dependencies import provided
 from kb_shared.http.request_limits import LimitedCallerWith
@@ -25,6 +26,8 @@ Database: TypeAlias = Annotated[database.Database, Depends(provided(database.Dat
 OrganizationModels: TypeAlias = Annotated[
     organization_models.OrganizationModels, Depends(provided(organization_models.OrganizationModels))
 ]
+Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
+RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provided(request_limits.RequestLimits))]
 LifeCycle: TypeAlias = Annotated[life_cycle.LifeCycle, Depends(provided(life_cycle.LifeCycle))]
 StoredBytes: TypeAlias = Annotated[stored_bytes.StoredBytes, Depends(provided(stored_bytes.StoredBytes))]
 MessageLimits: TypeAlias = Annotated[message_limits.MessageLimits, Depends(provided(message_limits.MessageLimits))]

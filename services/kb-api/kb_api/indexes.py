@@ -8,6 +8,7 @@ from typing import Final
 from kb_shared.mongo import (
     agents,
     api_keys,
+    audit_log,
     backfills,
     circuits,
     dead_letters,
@@ -32,6 +33,7 @@ from kb_shared.mongo.schema import CollectionIndexes
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (agents.NAME, agents.INDEXES),
     (api_keys.NAME, api_keys.INDEXES),
+    (audit_log.NAME, audit_log.INDEXES),
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (dead_letters.NAME, dead_letters.INDEXES),

@@ -39,11 +39,11 @@ _USABLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 _log = structlog.get_logger()
 
-Handle = Callable[[], Awaitable[Response]]
+ContinueRequest = Callable[[], Awaitable[Response]]
 
 
 async def answer_once(
-    request: Request, handle: Handle, *, database: Database, caller_id: str, body: bytes, success_status: int
+    request: Request, handle: ContinueRequest, *, database: Database, caller_id: str, body: bytes, success_status: int
 ) -> Response:
     """Answer a POST that has the header; the caller checks that.
 

@@ -6,6 +6,7 @@ from typing import Any
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
+    audit_log,
     backfills,
     budgets,
     circuits,
@@ -29,6 +30,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
     module.NAME
     for module in (
         agents,
+        audit_log,
         backfills,
         budgets,
         circuits,
