@@ -76,6 +76,8 @@ CLOSED: Final = {
     "DELETE /llm-providers/{provider}",
     "GET /embedding-models",
     "GET /audit",
+    "DELETE ",
+    "GET /deletion",
     "DELETE /threads/{thread_id}",
     "POST /prompts",
     "GET /prompts",

@@ -139,6 +139,9 @@ MATRIX = [
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
+    # Without its confirmation: the prober must not be deleted.
+    Route("kb-api", "DELETE", "", Scope.ADMIN),
+    Route("kb-api", "GET", "/deletion", Scope.ADMIN),
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),

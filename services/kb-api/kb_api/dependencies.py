@@ -6,6 +6,7 @@ from fastapi import Depends
 
 from kb_api import (
     create_knowledge_base,
+    delete_organization,
     life_cycle,
     message_limits,
     provider_keys,
@@ -28,6 +29,9 @@ OrganizationModels: TypeAlias = Annotated[
 ]
 Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
 RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provided(request_limits.RequestLimits))]
+OrganizationDeletions: TypeAlias = Annotated[
+    delete_organization.OrganizationDeletions, Depends(provided(delete_organization.OrganizationDeletions))
+]
 LifeCycle: TypeAlias = Annotated[life_cycle.LifeCycle, Depends(provided(life_cycle.LifeCycle))]
 StoredBytes: TypeAlias = Annotated[stored_bytes.StoredBytes, Depends(provided(stored_bytes.StoredBytes))]
 MessageLimits: TypeAlias = Annotated[message_limits.MessageLimits, Depends(provided(message_limits.MessageLimits))]

@@ -87,7 +87,7 @@ class _AuditRecorder:
         try:
             await audit_log.store_unless_changed(self.database, ended)
         except PyMongoError as error:
-            _log.warning("audit.not_stored", operation=self.operation, error=type(error).__name__)
+            _log.warning("audit.write_failed", operation=self.operation, error=type(error).__name__)
 
     def _create_entry(self) -> AuditEntry | None:
         caller: Caller | None = self.request.scope["state"].get("caller")

@@ -138,7 +138,7 @@ async def _store(database: Database, key: IdempotencyKey, *, owner: str, respons
         await idempotency_keys.store_answer(database, key, owner=owner, answer=answer)
     except PyMongoError as error:
         # The caller gets its answer. A repeated request gets the one that was stored with the effect.
-        _log.warning("idempotency_key.answer_not_stored", error=type(error).__name__)
+        _log.warning("idempotency_key.write_failed", error=type(error).__name__)
 
 
 def _stored(answer: ChangeAnswer, success_status: int) -> StoredAnswer:

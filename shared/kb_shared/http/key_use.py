@@ -44,4 +44,4 @@ class KeyUse:
         try:
             await api_keys.note_use(self._database, key, at=at)
         except PyMongoError as error:
-            _log.warning("api_key.use_not_noted", key_id=key.key_id, error=type(error).__name__)
+            _log.warning("api_key.write_failed", key_id=key.key_id, error=type(error).__name__)

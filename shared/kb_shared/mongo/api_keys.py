@@ -150,6 +150,18 @@ async def rehash(database: Database, stored: StoredKey, whole_key: str, *, peppe
     return written.matched_count == 1
 
 
+async def revoke_others(database: Database, organization_id: str, *, but: str) -> None:
+    """Revoke all keys of an organization but one."""
+    await database[NAME].update_many(
+        {"organization_id": organization_id, "_id": {"$ne": but}, "revoked_at": None},
+        {"$set": {"revoked_at": datetime.now(UTC)}},
+    )
+
+
+async def delete_of_organization(database: Database, session: MongoSession, organization_id: str) -> None:
+    await database[NAME].delete_many({"organization_id": organization_id}, session=session)
+
+
 async def note_use(database: Database, key: ApiKey, *, at: datetime) -> None:
     mine = {"_id": key.key_id, "organization_id": key.organization_id}
     await database[NAME].update_one(mine, {"$max": {"last_used_at": at}})

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kb_api import organization_deletions
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
@@ -43,6 +44,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
         kb_slots,
         knowledge_bases,
         llm_providers,
+        organization_deletions,
         prompts,
         query_log,
         rate_limits,
