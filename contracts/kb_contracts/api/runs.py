@@ -100,9 +100,11 @@ class CitationView(BaseModel):
     """A passage that the answer cites as `[number]`. A search of this run returned it."""
 
     number: int = Field(description="Number of the citation in the answer, `[number]`.")
-    citation: str = Field(
-        description="Stable id of the passage: it means the same text, even after the document has changed."
+    chunk_id: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
+        "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
     )
+    citation: str = Field(description="Same as `chunk_id`.")
     kb_id: str
     document_id: str
     source: str = Field(description="Name of the document.")
@@ -110,6 +112,14 @@ class CitationView(BaseModel):
     page_start: int | None = Field(description="First page of the passage; null if there are no pages.")
     page_end: int | None = Field(description="Last page of the passage; null if there are no pages.")
     relevance: float | None = Field(description="Relevance from 0 to 1; null if no vectors were compared.")
+    start: int | None = Field(
+        description="Position of the first character of the passage in the text of the document; null in runs of older "
+        "versions, here and below."
+    )
+    end: int | None = Field(description="Position after the last character of the passage in the text of the document.")
+    heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
+    text: str | None = Field(description="Text of the passage, kept with the run.")
+    truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
 
 
 class RunSummary(BaseModel):

@@ -42,6 +42,9 @@ SWEEP_EVERY: Final = timedelta(minutes=1)
 SWEEP_FOR: Final = timedelta(minutes=10)
 """Time after the end in which rows are removed that work in progress has still written."""
 
+_WRITTEN_BY_QUESTIONS: Final = "rate_limits"
+"""Collection that requests about the progress write to: whoever asks often must not keep the deletion from ending."""
+
 _log = structlog.get_logger()
 
 
@@ -133,7 +136,7 @@ class OrganizationDeletions:
         return await knowledge_bases.is_any_left(self._database, organization_id)
 
     async def _sweep(self, organization_id: str, *, step: str) -> int:
-        """Delete what is there of an organization without KBs; return the number of rows."""
+        """Delete what is there of an organization without KBs; return the number of rows that work has written."""
         deleted: Counter[str] = Counter()
         for rows in ROWS_OF_ORGANIZATIONS:
             result = await self._database[rows.collection].delete_many(rows.match(organization_id))
@@ -144,7 +147,7 @@ class OrganizationDeletions:
         deleted["text_files"] += await document_texts.delete_files_of_organization(self._database, organization_id)
         deleted["spu_ledger"] += await organization_deletions.move_charges(self._database, organization_id)
         await organization_deletions.note(self._database, organization_id, step=step, deleted=deleted)
-        return deleted.total()
+        return deleted.total() - deleted[_WRITTEN_BY_QUESTIONS]
 
     async def _finish(self, session: MongoSession, organization_id: str) -> None:
         await api_keys.delete_of_organization(self._database, session, organization_id)

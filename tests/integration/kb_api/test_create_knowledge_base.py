@@ -15,7 +15,7 @@ from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
-from kb_indexer.chunking import chunk, outline
+from kb_shared.chunking import chunk, outline
 from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.models import MAX_DIMENSIONS

@@ -54,6 +54,13 @@ class StoredCitation:
     page_start: int | None = None
     page_end: int | None = None
     relevance: float | None = None
+    start: int | None = None
+    """Position in the text of the document; None in rows from before this field, as below."""
+    end: int | None = None
+    heading_path: list[str] = field(default_factory=list)
+    text: str | None = None
+    """Text of the passage as the search returned it."""
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
