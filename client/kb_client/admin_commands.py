@@ -46,7 +46,9 @@ def delete_organization(
         if not yes:
             typer.confirm(f"Delete everything of the organization {organization!r}? This can't be undone", abort=True)
         with connection.open() as client:
-            deletion = call(client, "DELETE", "", params={"confirm": organization})
+            # httpx would add a slash to the base URL, which is another path.
+            path = str(client.base_url).rstrip("/")
+            deletion = call(client, "DELETE", path, params={"confirm": organization})
             if wait:
                 deletion = _wait(client, deletion)
     except UnusableApi as error:
@@ -60,8 +62,12 @@ def delete_organization(
 def _wait(client: httpx.Client, deletion: dict[str, Any]) -> dict[str, Any]:
     """Return the deletion as it was last seen, done when its key is no longer valid."""
     while True:
-        answer = client.get("/deletion")
+        try:
+            answer = client.get("/deletion")
+        except httpx.HTTPError as error:
+            raise UnusableApi(f"{client.base_url} can't be reached ({type(error).__name__})") from error
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             return deletion | {"state": "done", "step": "done"}
-        deletion = call(client, "GET", "/deletion")
+        # A second request explains what was wrong with the first.
+        deletion = answer.json() if answer.is_success else call(client, "GET", "/deletion")
         time.sleep(POLL_S)

@@ -43,7 +43,7 @@ SWEEP_FOR: Final = timedelta(minutes=10)
 """Time after the end in which rows are removed that work in progress has still written."""
 
 _WRITTEN_BY_QUESTIONS: Final = "rate_limits"
-"""Collection that requests about the progress write to: whoever asks often must not keep the deletion from ending."""
+"""Collection that requests about the progress write to: a caller that asks often must not delay the end."""
 
 _log = structlog.get_logger()
 
