@@ -16,6 +16,7 @@ from tests.isolation.test_routes import A_RUN_ABOUT_THEIR_DOCUMENT, MATRIX, MISS
 SCOPES: Final = (Scope.READ, Scope.SEARCH, Scope.WRITE)
 OPEN: Final = {
     "GET /knowledge-bases": "lists the KBs of the key",
+    "GET /documents/{document_id}/chunks": "chunks in a KB of the key, which the query names",
     "GET /documents/{document_id}": "documents in a KB of the key, with their state in these KBs",
     "GET /usage": "charges for KBs of the key",
     "POST /knowledge-bases/search": "searches the KBs of the key",
@@ -34,6 +35,8 @@ BY_PATH: Final = {
     "DELETE /knowledge-bases/{kb_id}",
     "GET /knowledge-bases/{kb_id}/documents",
     "GET /knowledge-bases/{kb_id}/chunks",
+    "GET /knowledge-bases/{kb_id}/chunks/{chunk_id}",
+    "GET /knowledge-bases/{kb_id}/metadata-keys",
     "GET /knowledge-bases/{kb_id}/stats",
     "POST /knowledge-bases/{kb_id}/reindex",
     "POST /knowledge-bases/{kb_id}/retry-failed",
@@ -48,6 +51,10 @@ BY_PATH: Final = {
 """Routes about the KB of their path, which show nothing of another."""
 CLOSED: Final = {
     "POST /knowledge-bases",
+    "POST /knowledge-bases/preview",
+    "GET /documents",
+    "POST /documents:batch",
+    "GET /documents/{document_id}/text",
     "GET /knowledge-bases/{kb_id}/documents/{document_id}/explain",
     "POST /knowledge-bases/{kb_id}/documents/{document_id}/reconcile",
     "PUT /documents/{document_id}",
@@ -75,6 +82,9 @@ CLOSED: Final = {
     "GET /llm-providers/{provider}",
     "DELETE /llm-providers/{provider}",
     "GET /embedding-models",
+    "GET /audit",
+    "DELETE ",
+    "GET /deletion",
     "DELETE /threads/{thread_id}",
     "POST /prompts",
     "GET /prompts",
