@@ -189,7 +189,7 @@ def _describe_missing(missing: list[_SettingName], path: Path) -> str:
 
 
 def _checked_base_url(url: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#]*", url):
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         raise UnusableConfiguration(
             "base_url (KB_BASE_URL) should be the address of the API without user, query and fragment, such as"
             " https://kb.example.com"
