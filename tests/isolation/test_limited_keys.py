@@ -43,6 +43,9 @@ BY_PATH: Final = {
     "POST /knowledge-bases/{kb_id}/resume",
     "POST /knowledge-bases/{kb_id}/reconcile",
     "POST /knowledge-bases/{kb_id}/search",
+    "POST /knowledge-bases/{kb_id}/search/explain",
+    "GET /knowledge-bases/{kb_id}/chunks/{chunk_id}",
+    "GET /knowledge-bases/{kb_id}/metadata-keys",
     "GET /insights/knowledge-bases/{kb_id}/documents",
 }
 """Routes about the KB of their path, which show nothing of another."""
@@ -50,6 +53,10 @@ CLOSED: Final = {
     "POST /knowledge-bases",
     "GET /knowledge-bases/{kb_id}/documents/{document_id}/explain",
     "POST /knowledge-bases/{kb_id}/documents/{document_id}/reconcile",
+    "GET /documents",
+    "POST /documents:batch",
+    "GET /documents/{document_id}/text",
+    "GET /documents/{document_id}/chunks",
     "PUT /documents/{document_id}",
     "PUT /documents/{document_id}/text",
     "PATCH /documents/{document_id}/tags",

@@ -160,6 +160,13 @@ MATRIX = [
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
+    Route(
+        "search",
+        "POST",
+        "/knowledge-bases/{kb_id}/search/explain",
+        Scope.SEARCH,
+        body={"query": "text", "document_id": DOCUMENT_ID},
+    ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
     Route("search", "GET", "/insights/knowledge-bases/{kb_id}/documents", Scope.READ, query={"by": "never_cited"}),
