@@ -1,9 +1,4 @@
-from typing import Annotated
-
-from fastapi import Header
-
 from kb_contracts.api.search import (
-    SearchOrigin,
     SearchRequest,
     SearchResponse,
     SearchSeveralRequest,
@@ -11,6 +6,7 @@ from kb_contracts.api.search import (
 )
 from kb_contracts.api.search_explanations import ExplainSearchRequest, SearchExplanationView
 from kb_search.dependencies import KnowledgeBaseSearch, RequestLimits, Runner, SearchExplainer, SearchKey
+from kb_search.origin import OriginHeader, to_origin
 from kb_search.retrieval.query import SearchCaller
 from kb_search.search_request import to_query
 from kb_search.search_response import to_explanation_view, to_response, to_several_response
@@ -21,14 +17,6 @@ from kb_shared.http.routing import organization_router
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 router = organization_router("search")
-
-OriginHeader = Annotated[
-    SearchOrigin,
-    Header(
-        alias="X-KB-Origin",
-        description="Kind of client, for the query log. `dashboard` means the same as `console`. Default: `sdk`.",
-    ),
-]
 
 
 @router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429))
@@ -100,4 +88,4 @@ async def search_several(
 
 
 def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:
-    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin, kb_ids=caller.kb_ids)
+    return SearchCaller(caller.key_id, to_origin(origin), kb_ids=caller.kb_ids)
