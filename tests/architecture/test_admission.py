@@ -9,7 +9,6 @@ SERVICES: Final = ("kb_api", "kb_indexer", "kb_reconciler", "kb_search")
 
 EXCEPTIONS: Final = {
     "kb_shared.chat": "a knowledge service calls chat models next",
-    "kb_shared.chunking": "kb-api previews the chunks of a text next",
     "kb_shared.kafka": "the consumer: a knowledge service and the client read topics next",
 }
 """Packages and modules that one service uses so far, each with the reason why it stays."""

@@ -111,8 +111,9 @@ async def tenants(
     search_settings = SearchSettings(local_models_api_base=model_server.api_base)
     embedder = create_embedder(database, api_settings, patience_s=0.2)
     chat = create_chat(database, search_settings)
+    api = kb_api.create_kb_api(api_settings, database=database, embedder=embedder)
     apps = {
-        "kb-api": kb_api.create_app(kb_api.create_kb_api(api_settings, database=database, embedder=embedder)),
+        "kb-api": kb_api.create_app(api),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
     }
     clients = {
@@ -150,6 +151,7 @@ async def tenants(
     finally:
         for client in clients.values():
             await client.aclose()
+        await api.text_worker.close()
         await chat.close()
         await embedder.close()
         await search_client.drop_database(database.name)

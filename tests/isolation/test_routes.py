@@ -79,6 +79,7 @@ class Route:
 
 MATRIX = [
     Route("kb-api", "POST", "/knowledge-bases", Scope.WRITE, body={"name": "n"}),
+    Route("kb-api", "POST", "/knowledge-bases/preview", Scope.READ, body={"text": "mine"}),
     Route("kb-api", "GET", "/knowledge-bases", Scope.READ, query={"name_search": "KB"}),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}", Scope.READ),
     Route("kb-api", "PUT", "/knowledge-bases/{kb_id}", Scope.WRITE, body={"name": "taken over"}),

@@ -8,6 +8,7 @@ from kb_api import (
     create_knowledge_base,
     life_cycle,
     message_limits,
+    preview_knowledge_base,
     provider_keys,
     publish_document_event,
     searchable_documents,
@@ -31,6 +32,9 @@ StoredBytes: TypeAlias = Annotated[stored_bytes.StoredBytes, Depends(provided(st
 MessageLimits: TypeAlias = Annotated[message_limits.MessageLimits, Depends(provided(message_limits.MessageLimits))]
 KnowledgeBaseCreator: TypeAlias = Annotated[
     create_knowledge_base.KnowledgeBaseCreator, Depends(provided(create_knowledge_base.KnowledgeBaseCreator))
+]
+KnowledgeBasePreviewer: TypeAlias = Annotated[
+    preview_knowledge_base.KnowledgeBasePreviewer, Depends(provided(preview_knowledge_base.KnowledgeBasePreviewer))
 ]
 DocumentEventPublisher: TypeAlias = Annotated[
     publish_document_event.DocumentEventPublisher, Depends(provided(publish_document_event.DocumentEventPublisher))

@@ -265,6 +265,12 @@ async def find_part(
     return TextPart("".join(part), length, stored.pages)
 
 
+async def find_size_bytes(database: Database, organization_id: str, identity: str) -> int | None:
+    """Return the size of a text in UTF-8; None if there is none, or if an older version stored it."""
+    row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"bytes": 1})
+    return row.get("bytes") if row else None
+
+
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
     """Return the stored texts, by id; a text with a damaged file is absent."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})

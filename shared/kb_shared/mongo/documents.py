@@ -357,10 +357,37 @@ async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> 
     return {row["text_id"] async for row in rows}
 
 
-async def count_with_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> int:
-    return await database[NAME].count_documents(
-        {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "alive": True}
-    )
+async def count_with_tags(
+    database: Database,
+    organization_id: str,
+    *,
+    tag_ids: Sequence[str],
+    without: Sequence[str] = (),
+    alive: bool = True,
+) -> int:
+    """Count the documents that have one of `tag_ids` and none of `without`, with a text, or without one."""
+    return await database[NAME].count_documents(_tagged(organization_id, tag_ids=tag_ids, without=without, alive=alive))
+
+
+async def sample_texts_with_tags(
+    database: Database, organization_id: str, *, tag_ids: Sequence[str], without: Sequence[str] = (), at_most: int
+) -> list[str]:
+    """Return the ids of the texts of random documents with one of `tag_ids` and none of `without`, in random order.
+
+    All of them, if they are not more than `at_most`.
+    """
+    stages: list[Row] = [
+        {"$match": _tagged(organization_id, tag_ids=tag_ids, without=without, alive=True)},
+        {"$project": {"text_id": 1}},
+        {"$sample": {"size": at_most}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return [row["text_id"] async for row in rows]
+
+
+def _tagged(organization_id: str, *, tag_ids: Sequence[str], without: Sequence[str], alive: bool) -> Row:
+    tags: Row = {"$in": list(tag_ids)} | ({"$nin": list(without)} if without else {})
+    return {"organization_id": organization_id, "tag_ids": tags, "alive": alive}
 
 
 def _filter(key: DocumentKey) -> Row:

@@ -19,6 +19,8 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
 ]
 
+_RECENT_CHARGES: Final = 20_000
+
 ChargedOperation = Literal["index", "search", "chat"]
 Dimension = Literal["kb", "model", "operation", "day"]
 
@@ -113,3 +115,19 @@ async def sum_usage(
     }
     rows = await database[NAME].aggregate([{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}])
     return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]
+
+
+async def find_busiest_minute(database: Database, organization_id: str, *, model: str, since: datetime) -> int:
+    """Return the most SPUs of `model` that an organization was charged in one minute, for documents.
+
+    Of many charges the latest count.
+    """
+    stages: list[Row] = [
+        {"$match": {"organization_id": organization_id, "created_at": {"$gte": since}}},
+        {"$sort": {"created_at": -1}},
+        {"$limit": _RECENT_CHARGES},
+        {"$match": {"model": model, "operation": "index"}},
+        {"$group": {"_id": {"$dateTrunc": {"date": "$created_at", "unit": "minute"}}, "spus": {"$sum": "$count"}}},
+        {"$group": {"_id": None, "most": {"$max": "$spus"}}},
+    ]
+    return sum([row["most"] async for row in await database[NAME].aggregate(stages)])

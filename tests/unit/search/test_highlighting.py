@@ -34,7 +34,7 @@ def test_all_forms_of_a_word_are_marked_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize("analyzer", ["lucene.english", "lucene.standard"])
-def test_words_that_nobody_looks_for_are_not_marked(analyzer: str) -> None:
+def test_words_without_meaning_are_not_marked(analyzer: str) -> None:
     assert marked("what is the price of it", "It is what it is: the Price.", analyzer) == ["what", "Price"]
     assert marked("the", "the", analyzer) == []
 
@@ -49,7 +49,7 @@ def test_terms_are_those_of_the_text_index(analyzer: str) -> None:
     of_index = {term for term in CUSTOM[analyzer].terms(text) if term}
     if analyzer == "lucene.standard":
         of_index -= set(ENGLISH_STOP_WORDS)
-    # Nobody looks for parts of emoji, or for words of more than 255 characters, which Lucene cuts.
+    # Parts of emoji do not count, nor do words of more than 255 characters, which Lucene cuts.
     different = {term for term in of_index ^ set(terms_of(text, analyzer)) if term[0].isalnum() and len(term) < 100}
     assert different == set()
     assert len(of_index) > 150

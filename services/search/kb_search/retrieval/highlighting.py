@@ -3,7 +3,7 @@
 Atlas's own `highlight` works only in `$search`, so not for what only the vector index found. Here all results are
 marked in the same way, from their text alone: words as Lucene splits them (UAX #29), folded, and stemmed by the
 Snowball stemmer that the analyzer of the KB uses. Words that English leaves out are not marked with `lucene.standard`
-either, which indexes them: nobody looks for them.
+either, which indexes them: they are not searched for.
 """
 
 import re
