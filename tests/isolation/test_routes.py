@@ -167,8 +167,18 @@ MATRIX = [
     Route("kb-api", "DELETE", "", Scope.ADMIN),
     Route("kb-api", "GET", "/deletion", Scope.ADMIN),
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
+    Route(
+        "search",
+        "POST",
+        "/knowledge-bases/{kb_id}/search/explain",
+        Scope.SEARCH,
+        body={"query": "text", "document_id": DOCUMENT_ID},
+    ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
+    Route("search", "POST", "/runs/{run_id}/cancel", Scope.SEARCH),
+    Route("search", "PUT", "/runs/{run_id}/feedback", Scope.SEARCH, body={"rating": "up"}),
     Route("search", "GET", "/insights/knowledge-bases/{kb_id}/documents", Scope.READ, query={"by": "never_cited"}),
     Route(
         "search",
