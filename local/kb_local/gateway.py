@@ -59,7 +59,7 @@ def route_upstream(path: str) -> GatewayUpstream:
         case segments:
             pass
     match segments:
-        case ["knowledge-bases", "search"] | ["knowledge-bases", _, "search"]:
+        case ["knowledge-bases", "search"] | ["knowledge-bases", _, "search" | "tool"]:
             return "kb-search"
         case [collection, *_] if collection.partition(":")[0] in SEARCH_COLLECTIONS:
             return "kb-search"
