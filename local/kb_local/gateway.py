@@ -61,7 +61,7 @@ def route_upstream(path: str) -> GatewayUpstream:
     match segments:
         case ["knowledge-bases", "search"] | ["knowledge-bases", "search", "explain"]:
             return "kb-search"
-        case ["knowledge-bases", _, "search"] | ["knowledge-bases", _, "search", "explain"]:
+        case ["knowledge-bases", _, "search" | "tool"] | ["knowledge-bases", _, "search", "explain"]:
             return "kb-search"
         case [collection, *_] if collection.partition(":")[0] in SEARCH_COLLECTIONS:
             return "kb-search"

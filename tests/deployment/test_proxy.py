@@ -25,6 +25,8 @@ ODD_PATHS = (
     "/v0/orgs/acme/knowledge-bases/k/searches",
     "/v0/orgs/acme/knowledge-bases/search/search",
     "/v0/orgs/acme/knowledge-bases/k/documents/search",
+    "/v0/orgs/acme/knowledge-bases/k/tools",
+    "/v0/orgs/acme/knowledge-bases/tool",
     "/v0/orgs/acme/documents/runs",
     "/v0/orgs/acme/documents/search",
     "/v0/orgs/acme/runs:stream",

@@ -92,6 +92,9 @@ MATRIX = [
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/stats", Scope.READ),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/reindex", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/retry-failed", Scope.WRITE),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/jobs", Scope.READ),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/documents/{document_id}/retry", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/documents/{document_id}/reindex", Scope.WRITE),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.READ),
     Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/pause", Scope.WRITE),
@@ -133,6 +136,7 @@ MATRIX = [
     Route("kb-api", "DELETE", "/documents/{document_id}", Scope.WRITE),
     Route("kb-api", "POST", "/tags", Scope.WRITE, body={"tag_id": TAG_ID, "name": "mine"}),
     Route("kb-api", "GET", "/tags", Scope.READ),
+    Route("kb-api", "PUT", "/tags/{tag_id}", Scope.WRITE, body={"name": "mine"}, makes_what_it_names=True),
     Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
     Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
     Route("kb-api", "GET", "/unsendable-messages", Scope.READ, query={"reason": "too-large"}),
@@ -150,6 +154,7 @@ MATRIX = [
     Route("kb-api", "POST", "/api-keys", Scope.ADMIN, body={"name": "n", "scopes": ["read"]}),
     Route("kb-api", "GET", "/api-keys", Scope.ADMIN),
     Route("kb-api", "DELETE", "/api-keys/{key_id}", Scope.ADMIN),
+    Route("kb-api", "GET", "/llm-providers", Scope.ADMIN),
     # An address that is refused: the prober's own provider must not come to be.
     Route(
         "kb-api",
@@ -187,6 +192,7 @@ MATRIX = [
         Scope.SEARCH,
         body={"messages": [{"role": "user", "content": "text"}], "model": DEMO},
     ),
+    Route("search", "GET", "/knowledge-bases/{kb_id}/tool", Scope.READ),
     Route("search", "POST", "/runs", Scope.SEARCH, body=A_RUN_ABOUT_THEIR_DOCUMENT),
     Route("search", "GET", "/runs", Scope.READ),
     Route("search", "GET", "/runs/{run_id}", Scope.READ),

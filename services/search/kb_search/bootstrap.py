@@ -8,7 +8,7 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from kb_search import insight_routes, routes
+from kb_search import insight_routes, routes, tool_routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
@@ -101,6 +101,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         database=database,
         routers=[
             routes.router,
+            tool_routes.router,
             insight_routes.router,
             run_routes.router,
             prompt_routes.router,
