@@ -30,7 +30,7 @@ class Configuration:
     api_key: str = field(repr=False)
 
     def url_of(self, path: str) -> str:
-        """Return the URL of a path below the organization; `/v0/...` is not below one."""
+        """Return the URL of a path below the organization; that of the key itself is not below one."""
         below = "" if path.startswith("/v0/") else f"/v0/orgs/{self.organization}"
         return f"{self.base_url}{below}{path}"
 

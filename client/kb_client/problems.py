@@ -291,6 +291,14 @@ class InvalidAnswerError(HttpUnprocessableContent):
     """
 
 
+class RunCancelledError(HttpConflict):
+    """Another request cancelled the run with `POST /runs/{run_id}/cancel`."""
+
+
+class RunEndedError(HttpConflict):
+    """The run has ended already and can't be cancelled: `GET /runs/{run_id}` returns it."""
+
+
 class RunBudgetExhaustedError(HttpUnprocessableContent):
     """The run's tokens or seconds are used up before an answer; `budget` says which."""
 
@@ -430,6 +438,8 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "provider-unavailable": ProviderUnavailableError,
     "provider-refused": ProviderRefusedError,
     "invalid-answer": InvalidAnswerError,
+    "run-cancelled": RunCancelledError,
+    "run-ended": RunEndedError,
     "run-budget-exhausted": RunBudgetExhaustedError,
     "messages-refused": MessagesRefusedError,
     "waiting-for-text": WaitingForTextError,

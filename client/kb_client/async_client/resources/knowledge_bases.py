@@ -30,6 +30,7 @@ from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.previews import KnowledgeBasePreview
 from kb_contracts.api.reconcile import PlanView
 from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
+from kb_contracts.api.search_explanations import SearchExplanationView
 
 SearchMode = Literal["hybrid", "vector", "text"]
 Priority = Literal["similarity", "recency", "balanced"]
@@ -243,6 +244,53 @@ class AsyncKnowledgeBases(AsyncResource):
                 {
                     "query": query,
                     "kb_ids": kb_ids,
+                    "top_k": top_k,
+                    "skip": skip,
+                    "mode": mode,
+                    "document_ids": document_ids,
+                    "tag_ids": tag_ids,
+                    "metadata_filter": encode_metadata(metadata_filter),
+                    "upload_date_from": upload_date_from,
+                    "upload_date_to": upload_date_to,
+                    "min_score": min_score,
+                    "coalesce_neighbors": coalesce_neighbors,
+                    "max_tokens": max_tokens,
+                    "prioritize_by": prioritize_by,
+                }
+            ),
+        )
+
+    @operation
+    def explain_search(
+        self,
+        kb_id: str,
+        query: str,
+        *,
+        document_id: str,
+        top_k: int | Unset = UNSET,
+        skip: int | Unset = UNSET,
+        mode: SearchMode | Unset = UNSET,
+        document_ids: Sequence[str] | Unset | None = UNSET,
+        tag_ids: Sequence[str] | Unset | None = UNSET,
+        metadata_filter: Mapping[str, Any] | Unset | None = UNSET,
+        upload_date_from: datetime | str | Unset | None = UNSET,
+        upload_date_to: datetime | str | Unset | None = UNSET,
+        min_score: float | Unset | None = UNSET,
+        coalesce_neighbors: int | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        prioritize_by: Priority | Unset = UNSET,
+    ) -> ApiCall[SearchExplanationView]:
+        """Explain why a document is, or is not, among the results of this search."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/search/explain",
+            SearchExplanationView,
+            ids={"kb_id": kb_id},
+            only_reads=True,
+            body=without_unset(
+                {
+                    "query": query,
+                    "document_id": document_id,
                     "top_k": top_k,
                     "skip": skip,
                     "mode": mode,
