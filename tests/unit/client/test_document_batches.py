@@ -12,7 +12,7 @@ from kb_client import BatchFailed, Client
 REFUSED = {"status": 422, "type": "validation-error", "detail": "Do this.", "fields": None}
 
 
-class ScriptedApi:
+class BatchApi:
     """Accepts every document whose name is not `bad`."""
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class ScriptedApi:
 
 
 @pytest.fixture
-def api() -> ScriptedApi:
-    return ScriptedApi()
+def api() -> BatchApi:
+    return BatchApi()
 
 
 @pytest.fixture
-def client(api: ScriptedApi) -> Client:
+def client(api: BatchApi) -> Client:
     http = httpx.Client(transport=httpx.MockTransport(api))
     return Client("http://kb", organization="acme", api_key="kb_0_0", http=http)
 
@@ -59,7 +59,7 @@ def put_all(client: Client, names: list[str], *, text: str = "text", on_progress
             batches.put(str(number), text, document_name=name, tag_ids=["t"])
 
 
-def test_a_hundred_documents_are_one_request_and_the_rest_is_sent_at_the_end(api: ScriptedApi, client: Client) -> None:
+def test_a_hundred_documents_are_one_request_and_the_rest_is_sent_at_the_end(api: BatchApi, client: Client) -> None:
     progress: list[tuple[int, int]] = []
     put_all(client, ["name"] * 250, on_progress=lambda answered, put: progress.append((answered, put)))
     assert [len(batch) for batch in api.batches] == [100, 100, 50]
@@ -67,7 +67,7 @@ def test_a_hundred_documents_are_one_request_and_the_rest_is_sent_at_the_end(api
     assert progress == [(100, 100), (200, 200), (250, 250)]
 
 
-def test_refused_documents_are_named_with_the_reason_and_all_others_are_sent(api: ScriptedApi, client: Client) -> None:
+def test_refused_documents_are_named_with_the_reason_and_all_others_are_sent(api: BatchApi, client: Client) -> None:
     with pytest.raises(BatchFailed, match="2 of 150 documents were refused: 0: Do this") as caught:
         put_all(client, ["bad", *["name"] * 148, "bad"], on_progress=lambda *_: None)
     assert [(each.document_id, each.slug) for each in caught.value.failures] == [
@@ -77,18 +77,18 @@ def test_refused_documents_are_named_with_the_reason_and_all_others_are_sent(api
     assert caught.value.accepted_count == 148
 
 
-def test_a_batch_stays_within_the_size_of_a_request(api: ScriptedApi, client: Client) -> None:
+def test_a_batch_stays_within_the_size_of_a_request(api: BatchApi, client: Client) -> None:
     put_all(client, ["name"] * 9, text="w" * 400_000, on_progress=lambda *_: None)
     assert [len(batch) for batch in api.batches] == [4, 4, 1]
 
 
-def test_a_text_that_is_too_long_for_an_event_is_stored_by_itself(api: ScriptedApi, client: Client) -> None:
+def test_a_text_that_is_too_long_for_an_event_is_stored_by_itself(api: BatchApi, client: Client) -> None:
     put_all(client, ["name"], text="w" * 600_000, on_progress=lambda *_: None)
     assert ([len(text) for text in api.stored], api.batches) == ([600_000], [])
     assert api.put[0]["text_ref"] == "ref"
 
 
-def test_after_an_error_in_the_block_nothing_more_is_sent(api: ScriptedApi, client: Client) -> None:
+def test_after_an_error_in_the_block_nothing_more_is_sent(api: BatchApi, client: Client) -> None:
     def fail() -> None:
         with client.documents.in_batches() as batches:
             batches.put("1", "text", document_name="name", tag_ids=[])
