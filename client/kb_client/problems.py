@@ -194,6 +194,10 @@ class PlanNotWaitingError(HttpConflict):
     """Only plans of the reconciler in the states `planned` and `stopped` can be applied."""
 
 
+class DocumentNotFailedError(HttpConflict):
+    """No attempt on the document has failed: `POST .../reindex` indexes it again in any case."""
+
+
 class JobNotCancellableError(HttpConflict):
     """A scan can't be cancelled: pause the KB to stop it."""
 
@@ -419,6 +423,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
     "plan-not-waiting": PlanNotWaitingError,
+    "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,
     "outcome-unknown": OutcomeUnknownError,
     "provider-keys-not-available": ProviderKeysNotAvailableError,

@@ -10,7 +10,7 @@ router = organization_router("knowledge bases")
 
 
 @router.get(
-    "/knowledge-bases/{kb_id}/tool", operation_id="knowledge_bases.tool", summary="Get the tool of a knowledge base"
+    "/knowledge-bases/{kb_id}/tool", operation_id="knowledge_bases.get_tool", summary="Get the tool of a knowledge base"
 )
 async def get_tool(database: Database, caller: Reader, kb_id: str) -> ToolSchemaView:
     """Return the function-calling schema of a search in this knowledge base, ready to paste.

@@ -6,7 +6,7 @@ from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.json_encoding import encode_metadata
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.jobs import Reindexing, Retrying
+from kb_contracts.api.jobs import Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import (
     ChunkerName,
     KnowledgeBaseList,
@@ -31,6 +31,7 @@ from kb_contracts.api.previews import KnowledgeBasePreview
 from kb_contracts.api.reconcile import PlanView
 from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
+from kb_contracts.api.tool_schemas import ToolSchemaView
 
 SearchMode = Literal["hybrid", "vector", "text"]
 Priority = Literal["similarity", "recency", "balanced"]
@@ -348,6 +349,31 @@ class AsyncKnowledgeBases(AsyncResource):
         return ApiCall("POST", "/knowledge-bases/{kb_id}/retry-failed", Retrying, ids={"kb_id": kb_id})
 
     @operation
+    def retry_document(self, kb_id: str, *, document_id: str) -> ApiCall[RequestedDocument]:
+        """Try a document again now whose last attempt failed."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/documents/{document_id}/retry",
+            RequestedDocument,
+            ids={"kb_id": kb_id, "document_id": document_id},
+        )
+
+    @operation
+    def reindex_document(self, kb_id: str, *, document_id: str) -> ApiCall[RequestedDocument]:
+        """Index a document again, even if it has not changed."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/documents/{document_id}/reindex",
+            RequestedDocument,
+            ids={"kb_id": kb_id, "document_id": document_id},
+        )
+
+    @operation
+    def get_tool(self, kb_id: str) -> ApiCall[ToolSchemaView]:
+        """Return the function-calling schema of a search in this knowledge base, ready to paste."""
+        return ApiCall("GET", "/knowledge-bases/{kb_id}/tool", ToolSchemaView, ids={"kb_id": kb_id})
+
+    @operation
     def pause(self, kb_id: str) -> ApiCall[KnowledgeBaseView]:
         """Stop indexing; searches go on."""
         return ApiCall("POST", "/knowledge-bases/{kb_id}/pause", KnowledgeBaseView, ids={"kb_id": kb_id})
@@ -429,6 +455,7 @@ class AsyncKnowledgeBases(AsyncResource):
         *,
         name_search: str | None = None,
         status: ShownStatus | None = None,
+        tag_id: str | None = None,
         sort: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
@@ -442,6 +469,13 @@ class AsyncKnowledgeBases(AsyncResource):
             "GET",
             "/knowledge-bases",
             KnowledgeBaseList,
-            query={"name_search": name_search, "status": status, "sort": sort, "skip": skip, "limit": limit},
+            query={
+                "name_search": name_search,
+                "status": status,
+                "tag_id": tag_id,
+                "sort": sort,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.knowledge_bases,
         )

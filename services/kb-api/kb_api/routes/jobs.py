@@ -49,7 +49,7 @@ def _described(started: JobStart, what: str) -> dict[str, str | None]:
 
 @router.post(
     "/knowledge-bases/{kb_id}/documents/{document_id}/retry",
-    operation_id="knowledge_bases.documents.retry",
+    operation_id="knowledge_bases.retry_document",
     summary="Retry a failed document",
     status_code=202,
     response_model=RequestedDocument,
@@ -63,7 +63,7 @@ async def retry_document(database: Database, caller: Writer, kb_id: str, *, docu
 
 @router.post(
     "/knowledge-bases/{kb_id}/documents/{document_id}/reindex",
-    operation_id="knowledge_bases.documents.reindex",
+    operation_id="knowledge_bases.reindex_document",
     summary="Reindex a document",
     status_code=202,
     response_model=RequestedDocument,
@@ -76,7 +76,7 @@ async def reindex_document(database: Database, caller: Writer, kb_id: str, *, do
 
 @router.get(
     "/knowledge-bases/{kb_id}/jobs",
-    operation_id="knowledge_bases.jobs.list",
+    operation_id="jobs.list",
     summary="List the jobs of a knowledge base",
     response_model=JobList,
 )

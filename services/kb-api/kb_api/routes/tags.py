@@ -30,7 +30,7 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
 
 @router.put(
     "/tags/{tag_id}",
-    operation_id="tags.put",
+    operation_id="tags.put_by_id",
     summary="Create or rename a tag by its id",
     response_model=TagView,
     responses=responses(409),
