@@ -1,4 +1,4 @@
-"""Requests that one document of a KB is looked at again: after a failure, or to index it anew.
+"""Requests that one document of a KB is looked at again: after a failure, or to index it again.
 
 The job is stored and published by the indexer when it is the turn of the KB, so that a request needs no broker.
 """
