@@ -55,7 +55,7 @@ def test_every_route_of_both_services_is_sent_where_the_gateway_sends_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("|mcp", ""), ("search|", "searches|"), ("runs|", ""), ("(:[^/]*)?", ""), ("agents", "agent")]
+    ("old", "new"), [("|mcp", ""), ("search(", "searches("), ("runs|", ""), ("(:[^/]*)?", ""), ("agents", "agent")]
 )
 def test_a_mistake_in_the_routing_is_reported(old: str, new: str) -> None:
     configuration = CONFIGURATION.read_text()

@@ -40,6 +40,7 @@ from kb_shared.mongo import (
     reconcile_passes,
     reconcile_plans,
     tags,
+    vectors,
 )
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
@@ -83,7 +84,7 @@ class TwoTenants:
     victim_plan: str
     victim_message: str
     victims_writings: dict[str, str]
-    """Ids of its prompt, agent, tool, run and thread."""
+    """Ids of its prompt, agent, tool, run, thread and passage."""
 
     async def key(
         self, organization_id: str, *scopes: Scope, name: str = "key", kb_ids: tuple[str, ...] | None = None
@@ -139,7 +140,8 @@ async def tenants(
         victim_letter=await _file_letter(database),
         victim_plan=await _stop_pass(database, victim),
         victim_message=await _set_aside_message(database),
-        victims_writings=await _write(database, victim),
+        victims_writings=await _write(database, victim)
+        | {"chunk_id": next(iter(vectors.chunk_ids(DOCUMENT_ID, document.chunks())))},
     )
     victim_key = await tenants.key(VICTIM, Scope.ADMIN, name=CANARY)
     tenants = replace(tenants, victim_key=victim_key)

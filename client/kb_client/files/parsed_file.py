@@ -1,9 +1,10 @@
 """Document that a file was read into."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kb_contracts.api.documents import PutDocument
 from kb_contracts.documents import Page
 
 
@@ -25,3 +26,24 @@ class ParsedFile:
     metadata: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """Sentences on what was left out or assumed."""
+
+    def to_request(self, tag_ids: Collection[str], *, text_ref: str | None = None) -> PutDocument:
+        """Return the body of `PUT /documents/{document_id}`.
+
+        Args:
+            tag_ids: all tags that the document has from then on.
+            text_ref: reference of the text, if it is stored already because it is too large for an event.
+        """
+        return PutDocument.model_validate(
+            {
+                "document_name": self.document_name,
+                "tag_ids": sorted(tag_ids),
+                "upload_date": self.upload_date.isoformat(),
+                "text": self.text if text_ref is None else None,
+                "text_ref": text_ref,
+                "metadata": dict(self.metadata),
+                "pages": [page.model_dump() for page in self.pages],
+                "content_type": self.content_type,
+                "source_digest": self.source_digest,
+            }
+        )

@@ -24,6 +24,7 @@ from kb_client.files.source_digest import digest_bytes, read_bounded
 LENGTH_BYTES: Final = 8
 _MAX_TITLE_CHARACTERS: Final = 300
 _OLDEST_YEAR: Final = 1900
+_MAX_RECURSION: Final = 10_000
 _DAMAGED: Final = "open it and save it again, or export its text"
 
 
@@ -34,6 +35,8 @@ def main() -> None:
     answers = _take_output()
     _limit_process(options.limits)
     sys.addaudithook(_refuse_network)
+    # Old HTML generators nest some pages by thousands.
+    sys.setrecursionlimit(_MAX_RECURSION)
     # openpyxl would import it for types that no file contains; that takes longer than all the rest.
     sys.modules["numpy"] = None  # type: ignore[assignment]  # this is how an import is made to fail
     for line in sys.stdin.buffer:

@@ -113,3 +113,9 @@ class DocumentView(DocumentState):
     knowledge_bases: list[MembershipView] = Field(
         description="Knowledge bases that contain the document, must index it or must remove it."
     )
+    searchable: bool | None = Field(
+        default=None,
+        description="Only with `wait=searchable`: whether searches find the newest accepted text in all knowledge "
+        "bases that the document belongs to. False if that took longer than `timeout_s`, if no knowledge base takes "
+        "the document, or if its indexing has failed or is paused in one of them.",
+    )

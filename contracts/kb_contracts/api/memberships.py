@@ -100,7 +100,7 @@ class ExplanationView(BaseModel):
 
 
 class ChunkView(BaseModel):
-    chunk_id: str = Field(description="Stable id of the passage, as in `citation` of search results.")
+    chunk_id: str = Field(description="Stable id of the passage, as in search results and citations.")
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     content: str = Field(description="Text of the chunk.")
     token_count: int = Field(description="Number of tokens of the content.")
@@ -119,4 +119,15 @@ class ChunkList(BaseModel):
         description="Version of the indexed document. If it differs between two pages, read from the first page again."
     )
     chunks: list[ChunkView]
+    skip: int = Field(description="Number of chunks before the first one of this page.")
     total_count: int = Field(description="Number of chunks of the document.")
+
+
+class OpenedChunk(ChunkView):
+    """A passage that a search result or a citation names, with the document that contains it."""
+
+    kb_id: str
+    document_id: str
+    document_name: str = Field(description="Name of the document.")
+    upload_date: datetime
+    metadata: dict[str, bool | int | float | str | datetime] = Field(description="Metadata of the document.")

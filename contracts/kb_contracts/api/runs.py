@@ -1,7 +1,7 @@
 """Runs: a chat model searches and answers."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -100,9 +100,11 @@ class CitationView(BaseModel):
     """A passage that the answer cites as `[number]`. A search of this run returned it."""
 
     number: int = Field(description="Number of the citation in the answer, `[number]`.")
-    citation: str = Field(
-        description="Stable id of the passage: it means the same text, even after the document has changed."
+    chunk_id: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
+        "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
     )
+    citation: str = Field(description="Same as `chunk_id`.")
     kb_id: str
     document_id: str
     source: str = Field(description="Name of the document.")
@@ -110,6 +112,24 @@ class CitationView(BaseModel):
     page_start: int | None = Field(description="First page of the passage; null if there are no pages.")
     page_end: int | None = Field(description="Last page of the passage; null if there are no pages.")
     relevance: float | None = Field(description="Relevance from 0 to 1; null if no vectors were compared.")
+    start: int | None = Field(
+        description="Position of the first character of the passage in the text of the document; null in runs of older "
+        "versions, here and below."
+    )
+    end: int | None = Field(description="Position after the last character of the passage in the text of the document.")
+    heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
+    text: str | None = Field(description="Text of the passage, kept with the run.")
+    truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
+
+
+RunRating: TypeAlias = Literal["up", "down"]
+
+
+class RunFeedback(StrictModel):
+    """Judgement of a person on the answer of a run."""
+
+    rating: RunRating
+    comment: Annotated[Text, Field(max_length=2_000)] = Field(default="", description="Reason in words.")
 
 
 class RunSummary(BaseModel):
@@ -123,6 +143,11 @@ class RunSummary(BaseModel):
         description="Whether the model saw only the beginning of the text of the document."
     )
     key_id: str = Field(description="Id of the API key that started the run.")
+    origin: str | None = Field(
+        description="Kind of client that started the run, as it said in `X-KB-Origin`; null in runs of older versions."
+    )
+    kb_ids: list[str] = Field(description="Knowledge bases that the run could search; empty in runs of older versions.")
+    feedback: RunFeedback | None = Field(description="Judgement of a person on the answer; null if there is none.")
     model: str = Field(description="Name of the chat model.")
     status: str = Field(
         description="`running`, `completed`, `failed`, `cancelled`, or `lost` if the process ended before the run."

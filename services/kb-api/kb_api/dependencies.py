@@ -6,15 +6,18 @@ from fastapi import Depends
 
 from kb_api import (
     create_knowledge_base,
+    delete_organization,
     life_cycle,
     message_limits,
     preview_knowledge_base,
     provider_keys,
     publish_document_event,
+    searchable_documents,
     stored_bytes,
 )
 from kb_api.settings import ApiSettings
 from kb_shared.embedding import organization_models
+from kb_shared.http import cursors, request_limits
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.dependencies import provided
 from kb_shared.http.request_limits import LimitedCallerWith
@@ -25,6 +28,11 @@ Settings: TypeAlias = Annotated[ApiSettings, Depends(provided(ApiSettings))]
 Database: TypeAlias = Annotated[database.Database, Depends(provided(database.Database))]
 OrganizationModels: TypeAlias = Annotated[
     organization_models.OrganizationModels, Depends(provided(organization_models.OrganizationModels))
+]
+Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
+RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provided(request_limits.RequestLimits))]
+OrganizationDeletions: TypeAlias = Annotated[
+    delete_organization.OrganizationDeletions, Depends(provided(delete_organization.OrganizationDeletions))
 ]
 LifeCycle: TypeAlias = Annotated[life_cycle.LifeCycle, Depends(provided(life_cycle.LifeCycle))]
 StoredBytes: TypeAlias = Annotated[stored_bytes.StoredBytes, Depends(provided(stored_bytes.StoredBytes))]
@@ -37,6 +45,9 @@ KnowledgeBasePreviewer: TypeAlias = Annotated[
 ]
 DocumentEventPublisher: TypeAlias = Annotated[
     publish_document_event.DocumentEventPublisher, Depends(provided(publish_document_event.DocumentEventPublisher))
+]
+SearchableDocuments: TypeAlias = Annotated[
+    searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 

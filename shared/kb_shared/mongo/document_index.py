@@ -3,6 +3,7 @@
 Decisions about membership read it. Each swap writes this row first, so two swaps of one document follow one another.
 """
 
+import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,6 +178,16 @@ async def find_by_ids(
         }
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
+
+
+async def find_named(
+    database: Database, organization_id: str, *, kb_ids: Collection[str], part_of_name: str, limit: int
+) -> list[str]:
+    """Return up to `limit` documents of KBs whose name contains a text, in upper or lower case."""
+    named = {"$regex": re.escape(part_of_name), "$options": "i"}
+    query = {"organization_id": organization_id, "kb_id": {"$in": list(kb_ids)}, "document_name": named}
+    rows = await database[NAME].aggregate([{"$match": query}, {"$group": {"_id": "$document_id"}}, {"$limit": limit}])
+    return [row["_id"] async for row in rows]
 
 
 async def is_in_any(database: Database, key: DocumentKey, *, kb_ids: Collection[str]) -> bool:

@@ -235,6 +235,11 @@ async def count(database: Database, organization_id: str, session: MongoSession 
     )
 
 
+async def is_any_left(database: Database, organization_id: str) -> bool:
+    """Return whether an organization has KBs, also such that are being deleted."""
+    return await database[NAME].find_one({"organization_id": organization_id}, {"_id": 1}) is not None
+
+
 async def find_in_transition(database: Database) -> list[KnowledgeBase]:
     """Return the KBs of all organizations whose life cycle has a next step now."""
     rows = database[NAME].find(

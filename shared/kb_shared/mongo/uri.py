@@ -12,13 +12,13 @@ from pymongo.uri_parser import split_options
 
 from kb_shared.errors import Misconfigured
 
-Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
+MongoConnection: TypeAlias = AsyncMongoClient[dict[str, Any]]
 
 _SECRETS: Final = ("@", "password")
 """Parts of a URI that holds a secret: user and password before an `@`, or the password of a key file."""
 
 
-def create_client(uri: str, **options: Any) -> Client:
+def create_client(uri: str, **options: Any) -> MongoConnection:
     """Return a client of the deployment at `uri`; nothing is sent yet.
 
     Args:
@@ -32,7 +32,7 @@ def create_client(uri: str, **options: Any) -> Client:
     _, _, written = uri.partition("?")
     try:
         refusals = _refusals(split_options(written)) if written else []
-        client = Client(uri, **options)
+        client = MongoConnection(uri, **options)
     except (PyMongoError, ValueError, TypeError, OSError) as error:
         raise _unreadable(uri, error) from None
     if refusals:

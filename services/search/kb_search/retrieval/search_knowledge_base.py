@@ -18,6 +18,7 @@ from pymongo.errors import PyMongoError
 from kb_search.filters.compile_filter import compile_filter, parse
 from kb_search.filters.filter_clauses import Clause
 from kb_search.filters.filter_errors import FilterError
+from kb_search.filters.resolve_names import resolve_names
 from kb_search.filters.text_filter import to_operator
 from kb_search.log_queries import QueryLog
 from kb_search.retrieval.chunk_counts import ChunkCounts
@@ -214,7 +215,7 @@ class KnowledgeBaseSearch:
     def _log_query(
         self, organization_id: str, query: SearchQuery, *, outcome: _SearchOutcome, search_caller: SearchCaller
     ) -> None:
-        if query.skip:
+        if query.skip or not search_caller.is_logged:
             return  # only the first page of a search is logged
         self._query_log.add_query(
             LoggedQuery(
@@ -286,9 +287,13 @@ class KnowledgeBaseSearch:
     ) -> SearchAnswer:
         """Search once. Raises StaleRead. Before anything is paid for, the key and the KBs are read for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._build_targets(
-            optimistic_read.kbs, kb_ids, clauses=parse(query.criteria), failures=failures
+        clauses = await resolve_names(
+            self._database,
+            optimistic_read.organization_id,
+            kb_ids=[*optimistic_read.kbs],
+            clauses=parse(query.criteria),
         )
+        targets = await self._build_targets(optimistic_read.kbs, kb_ids, clauses=clauses, failures=failures)
         if query.uses_vectors:
             with stopwatch.stage("embed"):
                 targets = await self._add_vectors(targets, query, optimistic_read=optimistic_read, failures=failures)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -11,10 +10,13 @@ from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.events import SendEvent
 from kb_search.runs.plan import Plan
-from kb_search.runs.run_errors import map_run_error
+from kb_search.runs.run_cancellations import RunCancellations
+from kb_search.runs.run_errors import RunCancelled, map_run_error
 from kb_search.runs.run_execution import RunExecution
 from kb_search.runs.run_recorder import RunRecorder
+from kb_search.runs.run_response import to_view
 from kb_search.runs.run_tools import RunTools
+from kb_search.store.keys import RunKey
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
 from kb_shared.concurrency.fair_queue import FairQueue
@@ -37,6 +39,7 @@ class Conductor:
     ) -> None:
         """Construct it; `max_passage_tokens` limits what one call of a tool returns."""
         self._recorder = RunRecorder(database)
+        self._cancellations = RunCancellations(database)
         self._search = search
         self._chat = chat
         self._fair_queue = fair_queue
@@ -74,11 +77,13 @@ class Conductor:
         failure: RequestError | None = None
         status = RunStatus.FAILED
         try:
-            await execution.converse()
+            await self._cancellations.carry_out(RunKey(plan.organization_id, plan.run_id), execution.converse())
             status = RunStatus.COMPLETED
         except asyncio.CancelledError:
             status = RunStatus.CANCELLED
             raise
+        except RunCancelled as error:
+            failure, status = error, RunStatus.CANCELLED
         except (KbError, PyMongoError) as error:
             failure = map_run_error(error)
         finally:
@@ -93,6 +98,7 @@ class Conductor:
 
     async def close(self) -> None:
         """Wait until all runs that ended are stored."""
+        await self._cancellations.close()
         await self._recorder.close()
 
 
@@ -107,20 +113,5 @@ def _span_attributes(run: Run) -> tracing.Attributes:
 
 
 def run_finished_event(run: Run) -> Mapping[str, Any]:
-    """Build the data of the event `run.finished`."""
-    return {
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "document_id": run.document_id,
-        "document_truncated": run.document_truncated,
-        "status": str(run.status),
-        "answer": run.answer,
-        "error": run.error,
-        "citations": [asdict(citation) for citation in run.citations],
-        "dropped_citations": run.dropped_citations,
-        "iterations": run.iterations,
-        "prompt_tokens": run.prompt_tokens,
-        "completion_tokens": run.completion_tokens,
-        "cost_usd": run.cost_usd,
-        "spus": run.spus,
-    }
+    """Build the data of the event `run.finished`: all of `RunView`."""
+    return to_view(run).model_dump(mode="json")

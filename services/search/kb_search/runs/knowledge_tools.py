@@ -102,7 +102,10 @@ def build_search_parameters(
     }
 
 
-_METADATA_FILTER: Final = 'Search only documents with this metadata, for example {"year": {"$gte": 2025}}.'
+_METADATA_FILTER: Final = (
+    'Search only documents with this metadata, for example {"year": {"$gte": 2025}}, or with this part of their name: '
+    '{"document_name": {"$contains": "report"}}.'
+)
 
 
 def _describe_keys(filterable_metadata: Sequence[str]) -> str:

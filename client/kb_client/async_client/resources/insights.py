@@ -1,0 +1,51 @@
+from datetime import datetime
+from typing import Literal
+
+from kb_client.async_client.operation import AsyncResource, listing
+from kb_client.call import PageCall
+from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights
+
+
+class AsyncInsights(AsyncResource):
+    """Statistics of searches and citations."""
+
+    @listing
+    def list_queries(
+        self,
+        *,
+        by: Literal["top", "zero_results", "failed", "slow"] | None = None,
+        kb_id: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+    ) -> PageCall[QueryInsights, QueryInsight]:
+        """Return a page of the queries, by default the most frequent first."""
+        return PageCall(
+            "GET",
+            "/insights/queries",
+            QueryInsights,
+            query={"by": by, "kb_id": kb_id, "from": since, "to": until, "skip": skip, "limit": limit},
+            items=lambda page: page.queries,
+        )
+
+    @listing
+    def list_documents(
+        self,
+        kb_id: str,
+        *,
+        by: Literal["most_cited", "never_cited"] | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+    ) -> PageCall[DocumentInsights, DocumentInsight]:
+        """Return a page of the documents of a knowledge base, by default the most cited first."""
+        return PageCall(
+            "GET",
+            "/insights/knowledge-bases/{kb_id}/documents",
+            DocumentInsights,
+            ids={"kb_id": kb_id},
+            query={"by": by, "from": since, "to": until, "skip": skip, "limit": limit},
+            items=lambda page: page.documents,
+        )

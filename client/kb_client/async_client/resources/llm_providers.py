@@ -1,0 +1,45 @@
+from kb_client.async_client.operation import AsyncResource, operation
+from kb_client.call import ApiCall
+from kb_client.unset import UNSET, Unset, without_unset
+from kb_contracts.api.llm_providers import LlmProviderView
+from kb_contracts.api.model import MessageResponse
+
+
+class AsyncLlmProviders(AsyncResource):
+    """Keys of the organization for providers of models."""
+
+    @operation
+    def get(self, provider: str) -> ApiCall[LlmProviderView]:
+        """Return the settings of a provider, without its key."""
+        return ApiCall("GET", "/llm-providers/{provider}", LlmProviderView, ids={"provider": provider})
+
+    @operation
+    def put(
+        self,
+        provider: str,
+        *,
+        api_key: str,
+        api_base: str | Unset | None = UNSET,
+        requests_per_minute: int | Unset | None = UNSET,
+        tokens_per_minute: int | Unset | None = UNSET,
+    ) -> ApiCall[LlmProviderView]:
+        """Set the key of a provider."""
+        return ApiCall(
+            "PUT",
+            "/llm-providers/{provider}",
+            LlmProviderView,
+            ids={"provider": provider},
+            body=without_unset(
+                {
+                    "api_key": api_key,
+                    "api_base": api_base,
+                    "requests_per_minute": requests_per_minute,
+                    "tokens_per_minute": tokens_per_minute,
+                }
+            ),
+        )
+
+    @operation
+    def delete(self, provider: str) -> ApiCall[MessageResponse]:
+        """Delete the key of a provider; that of the deployment is used from now on, if there is one."""
+        return ApiCall("DELETE", "/llm-providers/{provider}", MessageResponse, ids={"provider": provider})

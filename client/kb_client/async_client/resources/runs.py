@@ -1,0 +1,106 @@
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kb_client.async_client.operation import AsyncResource, listing, operation
+from kb_client.async_client.run_stream import AsyncRunStream
+from kb_client.call import ApiCall, PageCall
+from kb_client.unset import UNSET, Unset, without_unset
+from kb_contracts.api.runs import RunBudget, RunList, RunMessage, RunSummary, RunView
+
+RUN_WITHIN_S: Final = 300.0
+
+
+class AsyncRuns(AsyncResource):
+    """Runs: a chat model searches and answers."""
+
+    @operation
+    def create(
+        self,
+        *,
+        prompt_id: str | Unset | None = UNSET,
+        agent_id: str | Unset | None = UNSET,
+        messages: Sequence[RunMessage | Mapping[str, str]] | Unset = UNSET,
+        thread_id: str | Unset | None = UNSET,
+        document_id: str | Unset | None = UNSET,
+        kb_id: str | Unset | None = UNSET,
+        kb_ids: Sequence[str] | Unset | None = UNSET,
+        model: str | Unset | None = UNSET,
+        response_schema: Mapping[str, Any] | Unset | None = UNSET,
+        clean_strings: bool | Unset = UNSET,
+        max_iterations: int | Unset | None = UNSET,
+        budget: RunBudget | Mapping[str, float] | Unset = UNSET,
+    ) -> ApiCall[RunView]:
+        """Run a prompt, an agent or `messages`, and return the finished run. It is stopped if the caller goes away."""
+        return ApiCall(
+            "POST",
+            "/runs",
+            RunView,
+            within_s=RUN_WITHIN_S,
+            body=without_unset(
+                {
+                    "prompt_id": prompt_id,
+                    "agent_id": agent_id,
+                    "messages": messages,
+                    "thread_id": thread_id,
+                    "document_id": document_id,
+                    "kb_id": kb_id,
+                    "kb_ids": kb_ids,
+                    "model": model,
+                    "response_schema": response_schema,
+                    "clean_strings": clean_strings,
+                    "max_iterations": max_iterations,
+                    "budget": budget,
+                }
+            ),
+        )
+
+    def stream(
+        self,
+        *,
+        prompt_id: str | Unset | None = UNSET,
+        agent_id: str | Unset | None = UNSET,
+        messages: Sequence[RunMessage | Mapping[str, str]] | Unset = UNSET,
+        thread_id: str | Unset | None = UNSET,
+        document_id: str | Unset | None = UNSET,
+        kb_id: str | Unset | None = UNSET,
+        kb_ids: Sequence[str] | Unset | None = UNSET,
+        model: str | Unset | None = UNSET,
+        response_schema: Mapping[str, Any] | Unset | None = UNSET,
+        clean_strings: bool | Unset = UNSET,
+        max_iterations: int | Unset | None = UNSET,
+        budget: RunBudget | Mapping[str, float] | Unset = UNSET,
+    ) -> AsyncRunStream:
+        """Run as `create` does, and yield the events of the run as they happen.
+
+        async with client.runs.stream(messages=[...], kb_ids=[...]) as events:
+            async for event in events:
+                if event.event == "answer.delta":
+                    print(event.data.text, end="")
+
+        Leaving the block before the last event stops the run.
+        """
+        call = self.create.describe(
+            prompt_id=prompt_id,
+            agent_id=agent_id,
+            messages=messages,
+            thread_id=thread_id,
+            document_id=document_id,
+            kb_id=kb_id,
+            kb_ids=kb_ids,
+            model=model,
+            response_schema=response_schema,
+            clean_strings=clean_strings,
+            max_iterations=max_iterations,
+            budget=budget,
+        )
+        return AsyncRunStream(self._transport, call, self._options)
+
+    @operation
+    def get(self, run_id: str) -> ApiCall[RunView]:
+        """Return a run with its messages and tool calls."""
+        return ApiCall("GET", "/runs/{run_id}", RunView, ids={"run_id": run_id})
+
+    @listing
+    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[RunList, RunSummary]:
+        """Return a page of the runs, newest first."""
+        return PageCall("GET", "/runs", RunList, query={"skip": skip, "limit": limit}, items=lambda page: page.runs)
