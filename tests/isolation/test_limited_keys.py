@@ -65,7 +65,6 @@ CLOSED: Final = {
     "GET /documents",
     "POST /documents:batch",
     "GET /documents/{document_id}/text",
-    "GET /documents/{document_id}/chunks",
     "PUT /documents/{document_id}",
     "PUT /documents/{document_id}/text",
     "PATCH /documents/{document_id}/tags",

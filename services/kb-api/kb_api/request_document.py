@@ -1,4 +1,4 @@
-"""Requests that one document of a KB is looked at once more: after a failure, or to index it again.
+"""Requests that one document of a KB is indexed once more: after a failure, or although it has not changed.
 
 The job is stored and published by the indexer when it is the turn of the KB, so that a request needs no broker.
 """
