@@ -30,7 +30,7 @@ class Configuration:
     api_key: str = field(repr=False)
 
     def url_of(self, path: str) -> str:
-        """Return the URL of a path below the organization; `/v0/...` is not below one."""
+        """Return the URL of a path below the organization; that of the key itself is not below one."""
         below = "" if path.startswith("/v0/") else f"/v0/orgs/{self.organization}"
         return f"{self.base_url}{below}{path}"
 
@@ -189,7 +189,7 @@ def _describe_missing(missing: list[_SettingName], path: Path) -> str:
 
 
 def _checked_base_url(url: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#]*", url):
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", url):
         raise UnusableConfiguration(
             "base_url (KB_BASE_URL) should be the address of the API without user, query and fragment, such as"
             " https://kb.example.com"

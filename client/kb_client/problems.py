@@ -194,6 +194,10 @@ class PlanNotWaitingError(HttpConflict):
     """Only plans of the reconciler in the states `planned` and `stopped` can be applied."""
 
 
+class DocumentNotFailedError(HttpConflict):
+    """No attempt on the document has failed: `POST .../reindex` indexes it again in any case."""
+
+
 class JobNotCancellableError(HttpConflict):
     """A scan can't be cancelled: pause the KB to stop it."""
 
@@ -289,6 +293,14 @@ class InvalidAnswerError(HttpUnprocessableContent):
     The model's answer is empty, cut off or violates the schema, also after one repair; with `answer` and
     `violations`.
     """
+
+
+class RunCancelledError(HttpConflict):
+    """Another request cancelled the run with `POST /runs/{run_id}/cancel`."""
+
+
+class RunEndedError(HttpConflict):
+    """The run has ended already and can't be cancelled: `GET /runs/{run_id}` returns it."""
 
 
 class RunBudgetExhaustedError(HttpUnprocessableContent):
@@ -411,6 +423,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
     "plan-not-waiting": PlanNotWaitingError,
+    "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,
     "outcome-unknown": OutcomeUnknownError,
     "provider-keys-not-available": ProviderKeysNotAvailableError,
@@ -430,6 +443,8 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "provider-unavailable": ProviderUnavailableError,
     "provider-refused": ProviderRefusedError,
     "invalid-answer": InvalidAnswerError,
+    "run-cancelled": RunCancelledError,
+    "run-ended": RunEndedError,
     "run-budget-exhausted": RunBudgetExhaustedError,
     "messages-refused": MessagesRefusedError,
     "waiting-for-text": WaitingForTextError,

@@ -137,7 +137,7 @@ class EventSubscriber:
 
     async def acknowledge(self) -> None:
         """Acknowledge the finished events now; the loop does it by itself."""
-        offsets = self._finished.take()
+        offsets = self._finished.take_all()
         # Another process has what was taken away, and gets its unacknowledged events.
         assigned = self._client.assignment()
         offsets = {partition: offset for partition, offset in offsets.items() if partition in assigned}
@@ -183,7 +183,7 @@ class _FinishedOffsets:
     def age_s(self) -> float:
         return 0.0 if self._since is None else time.monotonic() - self._since
 
-    def take(self) -> dict[Any, int]:
+    def take_all(self) -> dict[Any, int]:
         taken, self._next, self._since = self._next, {}, None
         return taken
 

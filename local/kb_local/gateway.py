@@ -59,7 +59,9 @@ def route_upstream(path: str) -> GatewayUpstream:
         case segments:
             pass
     match segments:
-        case ["knowledge-bases", "search"] | ["knowledge-bases", _, "search"]:
+        case ["knowledge-bases", "search"] | ["knowledge-bases", "search", "explain"]:
+            return "kb-search"
+        case ["knowledge-bases", _, "search" | "tool"] | ["knowledge-bases", _, "search", "explain"]:
             return "kb-search"
         case [collection, *_] if collection.partition(":")[0] in SEARCH_COLLECTIONS:
             return "kb-search"

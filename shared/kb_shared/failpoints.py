@@ -49,7 +49,13 @@ OF_MIGRATIONS = (
 OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
 OF_BACKUPS = ("backup.after_chunks", "backup.after_part", "backup.before_manifest", "restore.after_collection")
 OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect")
-NAMES = (*OF_INDEXER, *OF_REQUESTS, *OF_RECONCILER, *OF_BACKUPS)
+OF_ORGANIZATION_DELETIONS = (
+    "organization_deletion.after_keys",
+    "organization_deletion.after_knowledge_bases",
+    "organization_deletion.after_rows",
+    "organization_deletion.before_finish",
+)
+NAMES = (*OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

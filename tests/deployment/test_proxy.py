@@ -25,6 +25,8 @@ ODD_PATHS = (
     "/v0/orgs/acme/knowledge-bases/k/searches",
     "/v0/orgs/acme/knowledge-bases/search/search",
     "/v0/orgs/acme/knowledge-bases/k/documents/search",
+    "/v0/orgs/acme/knowledge-bases/k/tools",
+    "/v0/orgs/acme/knowledge-bases/tool",
     "/v0/orgs/acme/documents/runs",
     "/v0/orgs/acme/documents/search",
     "/v0/orgs/acme/runs:stream",
@@ -53,7 +55,7 @@ def test_every_route_of_both_services_is_sent_where_the_gateway_sends_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("|mcp", ""), ("search|", "searches|"), ("runs|", ""), ("(:[^/]*)?", ""), ("agents", "agent")]
+    ("old", "new"), [("|mcp", ""), ("search(", "searches("), ("runs|", ""), ("(:[^/]*)?", ""), ("agents", "agent")]
 )
 def test_a_mistake_in_the_routing_is_reported(old: str, new: str) -> None:
     configuration = CONFIGURATION.read_text()

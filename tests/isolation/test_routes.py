@@ -28,6 +28,8 @@ from tests.isolation.conftest import (
 
 ORGANIZATION = "/v0/orgs/{organization_id}"
 PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+WHOAMI = "/v0/whoami"
+"""Has no organization in its path, and shows the key of the request only."""
 MCP = "/mcp"
 """Has no organization in its path; `tests/integration/mcp` calls its tools with another organization's ids."""
 MISSING = {
@@ -90,6 +92,9 @@ MATRIX = [
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/stats", Scope.READ),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/reindex", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/retry-failed", Scope.WRITE),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/jobs", Scope.READ),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/documents/{document_id}/retry", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/documents/{document_id}/reindex", Scope.WRITE),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.READ),
     Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/pause", Scope.WRITE),
@@ -131,6 +136,7 @@ MATRIX = [
     Route("kb-api", "DELETE", "/documents/{document_id}", Scope.WRITE),
     Route("kb-api", "POST", "/tags", Scope.WRITE, body={"tag_id": TAG_ID, "name": "mine"}),
     Route("kb-api", "GET", "/tags", Scope.READ),
+    Route("kb-api", "PUT", "/tags/{tag_id}", Scope.WRITE, body={"name": "mine"}, makes_what_it_names=True),
     Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
     Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
     Route("kb-api", "GET", "/unsendable-messages", Scope.READ, query={"reason": "too-large"}),
@@ -148,6 +154,7 @@ MATRIX = [
     Route("kb-api", "POST", "/api-keys", Scope.ADMIN, body={"name": "n", "scopes": ["read"]}),
     Route("kb-api", "GET", "/api-keys", Scope.ADMIN),
     Route("kb-api", "DELETE", "/api-keys/{key_id}", Scope.ADMIN),
+    Route("kb-api", "GET", "/llm-providers", Scope.ADMIN),
     # An address that is refused: the prober's own provider must not come to be.
     Route(
         "kb-api",
@@ -160,9 +167,23 @@ MATRIX = [
     Route("kb-api", "GET", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
+    Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
+    # Without its confirmation: the prober must not be deleted.
+    Route("kb-api", "DELETE", "", Scope.ADMIN),
+    Route("kb-api", "GET", "/deletion", Scope.ADMIN),
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
+    Route(
+        "search",
+        "POST",
+        "/knowledge-bases/{kb_id}/search/explain",
+        Scope.SEARCH,
+        body={"query": "text", "document_id": DOCUMENT_ID},
+    ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
+    Route("search", "POST", "/runs/{run_id}/cancel", Scope.SEARCH),
+    Route("search", "PUT", "/runs/{run_id}/feedback", Scope.SEARCH, body={"rating": "up"}),
     Route("search", "GET", "/insights/knowledge-bases/{kb_id}/documents", Scope.READ, query={"by": "never_cited"}),
     Route(
         "search",
@@ -171,6 +192,7 @@ MATRIX = [
         Scope.SEARCH,
         body={"messages": [{"role": "user", "content": "text"}], "model": DEMO},
     ),
+    Route("search", "GET", "/knowledge-bases/{kb_id}/tool", Scope.READ),
     Route("search", "POST", "/runs", Scope.SEARCH, body=A_RUN_ABOUT_THEIR_DOCUMENT),
     Route("search", "GET", "/runs", Scope.READ),
     Route("search", "GET", "/runs/{run_id}", Scope.READ),
@@ -219,10 +241,11 @@ routes_of_resources = pytest.mark.parametrize("route", [each for each in MATRIX 
 
 def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
     """Method and path template of all that `app` answers to; included routers are known by its document only."""
-    yield from ((method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods)
+    paths = app.openapi()["paths"].items()
+    yield from ((method.upper(), path) for path, methods in paths for method in methods if path != WHOAMI)
     for route in app.routes:
         path = getattr(route, "path", None)
-        if path is not None and path not in {*PUBLIC, MCP}:
+        if path is not None and path not in {*PUBLIC, MCP, WHOAMI}:
             yield ("ANY", path)
 
 

@@ -18,6 +18,7 @@ from kb_client.unset import UNSET, Unset
 if TYPE_CHECKING:
     from kb_client.async_client.resources.agents import AsyncAgents
     from kb_client.async_client.resources.api_keys import AsyncApiKeys
+    from kb_client.async_client.resources.audit import AsyncAudit
     from kb_client.async_client.resources.budget import AsyncBudget
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
+    from kb_client.async_client.resources.organizations import AsyncOrganizations
     from kb_client.async_client.resources.prompts import AsyncPrompts
     from kb_client.async_client.resources.reconcile import AsyncReconcile
     from kb_client.async_client.resources.runs import AsyncRuns
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.threads import AsyncThreads
     from kb_client.async_client.resources.unsendable_messages import AsyncUnsendableMessages
     from kb_client.async_client.resources.usage import AsyncUsage
+    from kb_client.async_client.resources.whoami import AsyncWhoAmI
 
 
 class AsyncClient:
@@ -150,6 +153,12 @@ class AsyncClient:
         return AsyncApiKeys(self._transport, self._options)
 
     @cached_property
+    def audit(self) -> "AsyncAudit":
+        from kb_client.async_client.resources.audit import AsyncAudit
+
+        return AsyncAudit(self._transport, self._options)
+
+    @cached_property
     def budget(self) -> "AsyncBudget":
         from kb_client.async_client.resources.budget import AsyncBudget
 
@@ -198,6 +207,12 @@ class AsyncClient:
         return AsyncLlmProviders(self._transport, self._options)
 
     @cached_property
+    def organizations(self) -> "AsyncOrganizations":
+        from kb_client.async_client.resources.organizations import AsyncOrganizations
+
+        return AsyncOrganizations(self._transport, self._options)
+
+    @cached_property
     def prompts(self) -> "AsyncPrompts":
         from kb_client.async_client.resources.prompts import AsyncPrompts
 
@@ -238,3 +253,9 @@ class AsyncClient:
         from kb_client.async_client.resources.usage import AsyncUsage
 
         return AsyncUsage(self._transport, self._options)
+
+    @cached_property
+    def whoami(self) -> "AsyncWhoAmI":
+        from kb_client.async_client.resources.whoami import AsyncWhoAmI
+
+        return AsyncWhoAmI(self._transport, self._options)

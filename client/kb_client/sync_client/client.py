@@ -19,6 +19,7 @@ from kb_client.unset import UNSET, Unset
 if TYPE_CHECKING:
     from kb_client.sync_client.resources.agents import SyncAgents
     from kb_client.sync_client.resources.api_keys import SyncApiKeys
+    from kb_client.sync_client.resources.audit import SyncAudit
     from kb_client.sync_client.resources.budget import SyncBudget
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
+    from kb_client.sync_client.resources.organizations import SyncOrganizations
     from kb_client.sync_client.resources.prompts import SyncPrompts
     from kb_client.sync_client.resources.reconcile import SyncReconcile
     from kb_client.sync_client.resources.runs import SyncRuns
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.threads import SyncThreads
     from kb_client.sync_client.resources.unsendable_messages import SyncUnsendableMessages
     from kb_client.sync_client.resources.usage import SyncUsage
+    from kb_client.sync_client.resources.whoami import SyncWhoAmI
 
 
 class Client:
@@ -151,6 +154,12 @@ class Client:
         return SyncApiKeys(self._transport, self._options)
 
     @cached_property
+    def audit(self) -> "SyncAudit":
+        from kb_client.sync_client.resources.audit import SyncAudit
+
+        return SyncAudit(self._transport, self._options)
+
+    @cached_property
     def budget(self) -> "SyncBudget":
         from kb_client.sync_client.resources.budget import SyncBudget
 
@@ -199,6 +208,12 @@ class Client:
         return SyncLlmProviders(self._transport, self._options)
 
     @cached_property
+    def organizations(self) -> "SyncOrganizations":
+        from kb_client.sync_client.resources.organizations import SyncOrganizations
+
+        return SyncOrganizations(self._transport, self._options)
+
+    @cached_property
     def prompts(self) -> "SyncPrompts":
         from kb_client.sync_client.resources.prompts import SyncPrompts
 
@@ -239,3 +254,9 @@ class Client:
         from kb_client.sync_client.resources.usage import SyncUsage
 
         return SyncUsage(self._transport, self._options)
+
+    @cached_property
+    def whoami(self) -> "SyncWhoAmI":
+        from kb_client.sync_client.resources.whoami import SyncWhoAmI
+
+        return SyncWhoAmI(self._transport, self._options)

@@ -37,6 +37,9 @@ class ApiKeyView(BaseModel):
         description="Time at which the stored hash was made. If the pepper was replaced later, the key still needs the "
         "former pepper."
     )
+    last_used_at: datetime | None = Field(
+        description="Time of the last request with the key, accurate to a minute; null if there was none."
+    )
 
 
 class CreatedApiKey(ApiKeyView):

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
+SearchGroup: TypeAlias = Literal["day", "origin", "kb"]
 CitedBy = Literal["most_cited", "never_cited"]
 
 
@@ -44,3 +45,21 @@ class DocumentInsights(BaseModel):
     until: datetime = Field(description="End of the time range, excluded.")
     documents: list[DocumentInsight]
     total_count: int = Field(description="Number of items on all pages.")
+
+
+class SearchInsight(BaseModel):
+    """Searches of one group."""
+
+    day: str | None = Field(description="Day in UTC, such as `2026-01-31`; null unless `group_by` contains `day`.")
+    origin: str | None = Field(description="Kind of client; null unless `group_by` contains `origin`.")
+    kb_id: str | None = Field(description="Knowledge base; null unless `group_by` contains `kb`.")
+    searches: int
+    without_results: int = Field(description="Number of searches that were answered without a result.")
+    failed: int = Field(description="Number of searches that were refused or could not be answered.")
+    mean_ms: float = Field(description="Mean duration in milliseconds.")
+
+
+class SearchInsights(BaseModel):
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
+    groups: list[SearchInsight] = Field(description="Groups in the order of day, origin and knowledge base.")

@@ -23,6 +23,14 @@ class Retrying(StartedJob):
     retry_count: int = Field(description="Number of failed documents that are retried.")
 
 
+class RequestedDocument(BaseModel):
+    """Confirmation that a document of a knowledge base is looked at again."""
+
+    kb_id: str
+    document_id: str
+    message: str = Field(description="Description of what happens for people.")
+
+
 class JobView(BaseModel):
     job_id: str
     kind: JobKind = Field(
@@ -36,3 +44,8 @@ class JobView(BaseModel):
         description="Estimated seconds until the job is done; null if it is over or nothing is done yet."
     )
     created_at: datetime
+
+
+class JobList(BaseModel):
+    jobs: list[JobView] = Field(description="Jobs of the knowledge base, newest first.")
+    total_count: int = Field(description="Number of items on all pages.")

@@ -34,3 +34,8 @@ class LlmProviderView(BaseModel):
     tokens_per_minute: int | None = Field(description="Limit of tokens a minute to the provider; null: no limit.")
     updated_at: datetime
     updated_by: str = Field(description="Id of the API key that made the last change.")
+
+
+class LlmProviderList(BaseModel):
+    llm_providers: list[LlmProviderView] = Field(description="Providers with a key of the organization, by name.")
+    total_count: int = Field(description="Number of items on all pages.")

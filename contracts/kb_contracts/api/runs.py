@@ -1,7 +1,7 @@
 """Runs: a chat model searches and answers."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -122,6 +122,16 @@ class CitationView(BaseModel):
     truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
 
 
+RunRating: TypeAlias = Literal["up", "down"]
+
+
+class RunFeedback(StrictModel):
+    """Judgement of a person on the answer of a run."""
+
+    rating: RunRating
+    comment: Annotated[Text, Field(max_length=2_000)] = Field(default="", description="Reason in words.")
+
+
 class RunSummary(BaseModel):
     run_id: str
     thread_id: str | None = Field(description="Conversation of the run; null if it has none.")
@@ -133,6 +143,11 @@ class RunSummary(BaseModel):
         description="Whether the model saw only the beginning of the text of the document."
     )
     key_id: str = Field(description="Id of the API key that started the run.")
+    origin: str | None = Field(
+        description="Kind of client that started the run, as it said in `X-KB-Origin`; null in runs of older versions."
+    )
+    kb_ids: list[str] = Field(description="Knowledge bases that the run could search; empty in runs of older versions.")
+    feedback: RunFeedback | None = Field(description="Judgement of a person on the answer; null if there is none.")
     model: str = Field(description="Name of the chat model.")
     status: str = Field(
         description="`running`, `completed`, `failed`, `cancelled`, or `lost` if the process ended before the run."

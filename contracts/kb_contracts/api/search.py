@@ -105,6 +105,9 @@ class SearchResult(BaseModel):
     """A chunk of a document: a match or a neighbour of a match."""
 
     content: str = Field(description="Text of the chunk.")
+    source: str = Field(description="Name of the document.")
+    document_id: str
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     highlights: list[Highlight] = Field(
         description="Words of the query in `content`, in their order, at most 100. Words are compared as the text "
         "index compares them: by their stems, if the text analyzer of the knowledge base has any. A match by meaning "
@@ -114,9 +117,6 @@ class SearchResult(BaseModel):
         description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
         "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
     )
-    source: str = Field(description="Name of the document.")
-    document_id: str
-    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     relevance: float | None = Field(
         ge=0,
         le=1,

@@ -11,6 +11,10 @@ class PutTag(StrictModel):
     name: Name = Field(description="Name for people.")
 
 
+class RenameTag(StrictModel):
+    name: Name = Field(description="Name for people.")
+
+
 class TagView(BaseModel):
     tag_id: str
     name: str | None = Field(description="Name of the tag; null if only documents have used it so far.")

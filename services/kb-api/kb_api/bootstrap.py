@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
+from kb_api.delete_organization import OrganizationDeletions
 from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
@@ -20,6 +21,7 @@ from kb_api.publish_document_event import DocumentEventPublisher
 from kb_api.refresh_message_limits import refresh_message_limits
 from kb_api.routes import (
     api_keys,
+    audit,
     dead_letters,
     document_contents,
     documents,
@@ -28,11 +30,13 @@ from kb_api.routes import (
     jobs,
     knowledge_bases,
     llm_providers,
+    organization,
     previews,
     reconcile,
     tags,
     unsendable_messages,
     usage,
+    whoami,
 )
 from kb_api.searchable_documents import SearchableDocuments
 from kb_api.settings import ApiSettings
@@ -71,6 +75,7 @@ class KbApi:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
+    organization_deletions: OrganizationDeletions
     text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
     outbox_signal: WorkSignal = field(default_factory=WorkSignal)
@@ -112,7 +117,9 @@ class KbApi:
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
         if await process.retry_until_done(stop, self._prepare, note=self._readiness.wait_for):
             self._readiness.started(mongodb_answers(self.database))
-            await self.life_cycle.run(stop)
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self.life_cycle.run(stop))
+                parts.create_task(self.organization_deletions.run(stop))
 
     async def _prepare(self) -> None:
         with mongo_errors():
@@ -160,6 +167,9 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             llm_providers.router,
             embedding_models.router,
             reconcile.router,
+            audit.router,
+            whoami.router,
+            organization.router,
         ],
         ready=ready,
     )
@@ -169,6 +179,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.settings,
         models,
         api.life_cycle,
+        api.organization_deletions,
         api.stored_bytes,
         api.message_limits,
         SearchableDocuments(api.database),
@@ -193,13 +204,15 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
 
 def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
     """Construct the parts that need no connection of their own."""
+    life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
     return KbApi(
         settings,
         database,
         embedder,
         create_key_ring(settings),
-        LifeCycle(database, interval_s=settings.life_cycle_interval_s),
+        life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
+        OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
     )
 
 

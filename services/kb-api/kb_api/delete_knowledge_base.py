@@ -2,8 +2,9 @@
 
 from kb_api.life_cycle import LifeCycle
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
@@ -18,5 +19,5 @@ async def delete_knowledge_base(database: Database, caller: Caller, *, kb_id: st
         await agents.store_name_of_knowledge_base(database, session, key, name=kb.name)
 
     await kb_slots.block_swaps(database, key)
-    await in_transaction(database, delete)
+    await commit_change(database, delete)
     life_cycle.wake()

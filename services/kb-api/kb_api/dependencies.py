@@ -6,6 +6,7 @@ from fastapi import Depends
 
 from kb_api import (
     create_knowledge_base,
+    delete_organization,
     life_cycle,
     message_limits,
     preview_knowledge_base,
@@ -16,6 +17,7 @@ from kb_api import (
 )
 from kb_api.settings import ApiSettings
 from kb_shared.embedding import organization_models
+from kb_shared.http import cursors, request_limits
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.dependencies import provided
 from kb_shared.http.request_limits import LimitedCallerWith
@@ -26,6 +28,11 @@ Settings: TypeAlias = Annotated[ApiSettings, Depends(provided(ApiSettings))]
 Database: TypeAlias = Annotated[database.Database, Depends(provided(database.Database))]
 OrganizationModels: TypeAlias = Annotated[
     organization_models.OrganizationModels, Depends(provided(organization_models.OrganizationModels))
+]
+Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
+RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provided(request_limits.RequestLimits))]
+OrganizationDeletions: TypeAlias = Annotated[
+    delete_organization.OrganizationDeletions, Depends(provided(delete_organization.OrganizationDeletions))
 ]
 LifeCycle: TypeAlias = Annotated[life_cycle.LifeCycle, Depends(provided(life_cycle.LifeCycle))]
 StoredBytes: TypeAlias = Annotated[stored_bytes.StoredBytes, Depends(provided(stored_bytes.StoredBytes))]

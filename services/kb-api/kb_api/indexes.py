@@ -5,9 +5,11 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 
 from typing import Final
 
+from kb_api import organization_deletions
 from kb_shared.mongo import (
     agents,
     api_keys,
+    audit_log,
     backfills,
     circuits,
     dead_letters,
@@ -32,6 +34,7 @@ from kb_shared.mongo.schema import CollectionIndexes
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (agents.NAME, agents.INDEXES),
     (api_keys.NAME, api_keys.INDEXES),
+    (audit_log.NAME, audit_log.INDEXES),
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (dead_letters.NAME, dead_letters.INDEXES),
@@ -45,6 +48,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (kb_slots.NAME, kb_slots.INDEXES),
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
     (llm_providers.NAME, llm_providers.INDEXES),
+    (organization_deletions.NAME, organization_deletions.INDEXES),
     (outbox.NAME, outbox.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
     (reconcile_passes.NAME, reconcile_passes.INDEXES),

@@ -100,7 +100,20 @@ async def measure_progress(
     job = await backfills.find(database, KnowledgeBaseKey(caller.organization_id, kb_id), job_id, session=session)
     if job is None:
         raise NotFound("job")
-    undone, failed = await index_jobs.count_of_backfill(database, job.knowledge_base, job_id, session=session)
+    return await _measure(database, job, session=session)
+
+
+async def list_jobs(
+    database: Database, caller: Caller, *, kb_id: str, skip: int, limit: int
+) -> tuple[list[JobProgress], int]:
+    """Return a page of the jobs of a KB with their progress, newest first, and their number. Raises NotFound."""
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    jobs, total_count = await backfills.find_page(database, kb.key, skip=skip, limit=limit)
+    return [await _measure(database, job) for job in jobs], total_count
+
+
+async def _measure(database: Database, job: Backfill, *, session: MongoSession | None = None) -> JobProgress:
+    undone, failed = await index_jobs.count_of_backfill(database, job.knowledge_base, job.job_id, session=session)
     done = max(0, job.queued - undone)
     total = max(job.total, job.queued) if job.state is BackfillState.RUNNING else job.queued
     status: JobStatus = "running" if job.state is BackfillState.RUNNING or undone else "done"

@@ -8,13 +8,14 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from kb_search import insight_routes, routes
+from kb_search import insight_routes, routes, tool_routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
 from kb_search.log_queries import QueryLog
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
+from kb_search.retrieval.explain_search import SearchExplainer
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs import routes as run_routes
@@ -100,6 +101,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         database=database,
         routers=[
             routes.router,
+            tool_routes.router,
             insight_routes.router,
             run_routes.router,
             prompt_routes.router,
@@ -110,7 +112,8 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         lifespan=lifespan,
         fair_queue=fair_queue,
     )
-    provide(app, settings, limits, search, preparation, conductor, checks)
+    explainer = SearchExplainer(database, search, embedder)
+    provide(app, settings, limits, search, explainer, preparation, conductor, checks)
     return app
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends
 
 from kb_search.authoring import authoring_checks
-from kb_search.retrieval import search_knowledge_base
+from kb_search.retrieval import explain_search, search_knowledge_base
 from kb_search.runs import conduct_run, prepare_run
 from kb_search.settings import SearchSettings
 from kb_shared.http import authentication, request_limits
@@ -20,6 +20,9 @@ Database: TypeAlias = Annotated[database.Database, Depends(provided(database.Dat
 RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provided(request_limits.RequestLimits))]
 KnowledgeBaseSearch: TypeAlias = Annotated[
     search_knowledge_base.KnowledgeBaseSearch, Depends(provided(search_knowledge_base.KnowledgeBaseSearch))
+]
+SearchExplainer: TypeAlias = Annotated[
+    explain_search.SearchExplainer, Depends(provided(explain_search.SearchExplainer))
 ]
 Preparation: TypeAlias = Annotated[prepare_run.Preparation, Depends(provided(prepare_run.Preparation))]
 Conductor: TypeAlias = Annotated[conduct_run.Conductor, Depends(provided(conduct_run.Conductor))]

@@ -9,6 +9,7 @@ from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
     api_keys,
+    audit_log,
     circuits,
     document_index,
     document_texts,
@@ -27,6 +28,7 @@ from kb_shared.mongo.schema import CollectionIndexes
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (agents.NAME, agents.INDEXES),
     (api_keys.NAME, api_keys.INDEXES),
+    (audit_log.NAME, audit_log.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (document_index.NAME, document_index.INDEXES),
     (document_texts.NAME, document_texts.INDEXES),

@@ -2,14 +2,25 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from fastapi import Query
 
-from kb_contracts.api.insights import CitedBy, DocumentInsight, DocumentInsights, Insight, QueryInsight, QueryInsights
+from kb_contracts.api.insights import (
+    CitedBy,
+    DocumentInsight,
+    DocumentInsights,
+    Insight,
+    QueryInsight,
+    QueryInsights,
+    SearchGroup,
+    SearchInsight,
+    SearchInsights,
+)
 from kb_contracts.api.model import Timestamp
 from kb_search.dependencies import Database, Reader
 from kb_search.store import query_log, runs, uncited_documents
+from kb_search.store.query_log import Origin
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
@@ -23,6 +34,7 @@ _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 router = organization_router("insights")
 
+InsightKbId = Annotated[str | None, Query(max_length=128, description="Only searches in this knowledge base.")]
 Since = Annotated[
     Timestamp | None,
     Query(alias="from", description=f"Beginning of the time range. Default: {DEFAULT_RANGE.days} days before `to`."),
@@ -75,7 +87,8 @@ async def queries(
             "often failed, `slow` slowest on average."
         ),
     ] = "top",
-    kb_id: Annotated[str | None, Query(max_length=128, description="Only searches in this knowledge base.")] = None,
+    kb_id: InsightKbId = None,
+    origin: Annotated[Origin | None, Query(description="Only searches of clients of this kind.")] = None,
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
@@ -94,12 +107,39 @@ async def queries(
         since=since,
         until=until,
         kb_id=kb_id,
+        origin=origin,
         limited_to=caller.kb_ids,
         skip=skip,
         limit=limit,
     )
     insights = [QueryInsight.model_validate(asdict(one)) for one in found]
     return QueryInsights(since=since, until=until, queries=insights, total_count=total)
+
+
+@router.get("/insights/searches", operation_id="insights.count_searches", summary="Count searches")
+async def searches(
+    database: Database,
+    caller: Reader,
+    *,
+    group_by: Annotated[
+        str,
+        Query(
+            pattern=r"^(day|origin|kb)(,(day|origin|kb)){0,2}$",
+            description="What to tell apart: `day`, `origin` and `kb`, separated by commas. A search of several "
+            "knowledge bases counts in each.",
+        ),
+    ] = "day",
+    kb_id: InsightKbId = None,
+    since: Since = None,
+    until: Until = None,
+) -> SearchInsights:
+    """Count the searches of the time range by day, kind of client and knowledge base. They are kept for 90 days."""
+    since, until = _time_range(since, until)
+    groups = {each for each in get_args(SearchGroup) if each in group_by.split(",")}
+    counted = await query_log.count_searches(
+        database, caller.organization_id, groups, since=since, until=until, kb_id=kb_id
+    )
+    return SearchInsights(since=since, until=until, groups=[SearchInsight(**asdict(each)) for each in counted])
 
 
 def _time_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:

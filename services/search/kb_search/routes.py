@@ -1,33 +1,22 @@
-from typing import Annotated
-
-from fastapi import Header
-
 from kb_contracts.api.search import (
-    SearchOrigin,
     SearchRequest,
     SearchResponse,
     SearchSeveralRequest,
     SearchSeveralResponse,
 )
-from kb_search.dependencies import KnowledgeBaseSearch, RequestLimits, SearchKey
+from kb_contracts.api.search_explanations import ExplainSearchRequest, SearchExplanationView
+from kb_search.dependencies import KnowledgeBaseSearch, RequestLimits, Runner, SearchExplainer, SearchKey
+from kb_search.origin import OriginHeader, to_origin
 from kb_search.retrieval.query import SearchCaller
 from kb_search.search_request import to_query
-from kb_search.search_response import to_response, to_several_response
+from kb_search.search_response import to_explanation_view, to_response, to_several_response
 from kb_shared.http.authentication import Caller
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 router = organization_router("search")
-
-OriginHeader = Annotated[
-    SearchOrigin,
-    Header(
-        alias="X-KB-Origin",
-        description="Kind of client, for the query log. `dashboard` means the same as `console`. Default: `sdk`.",
-    ),
-]
 
 
 @router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429))
@@ -48,6 +37,31 @@ async def search(
         KnowledgeBaseKey(caller.organization_id, kb_id), query=query, search_caller=search_caller, key=key
     )
     return to_response(query, answer)
+
+
+@router.post(
+    "/knowledge-bases/{kb_id}/search/explain",
+    operation_id="knowledge_bases.explain_search",
+    summary="Explain why a document is not among the results",
+    responses=responses(402, 409, 429),
+)
+async def explain(
+    explainer: SearchExplainer,
+    limits: RequestLimits,
+    caller: Runner,
+    *,
+    kb_id: str,
+    body: ExplainSearchRequest,
+) -> SearchExplanationView:
+    """Make a search and explain why a document is, or is not, among its results, with its rank in each index.
+
+    The search is not part of the insights. It embeds the query as any search does.
+    """
+    await limits.count_request("search", caller)
+    key = MembershipKey(caller.organization_id, kb_id, body.document_id)
+    search_caller = SearchCaller(caller.key_id, "console", kb_ids=caller.kb_ids)
+    explanation = await explainer.explain(key, query=to_query(body), search_caller=search_caller)
+    return to_explanation_view(key, explanation)
 
 
 @router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429))
@@ -74,4 +88,4 @@ async def search_several(
 
 
 def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:
-    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin, kb_ids=caller.kb_ids)
+    return SearchCaller(caller.key_id, to_origin(origin), kb_ids=caller.kb_ids)

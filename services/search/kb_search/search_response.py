@@ -9,12 +9,15 @@ from kb_contracts.api.search import (
     SearchResponse,
     SearchSeveralResponse,
 )
+from kb_contracts.api.search_explanations import LegRank, SearchExplanationView
+from kb_search.retrieval.explain_search import DocumentRank, SearchExplanation
 from kb_search.retrieval.highlighting import Highlighter
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_shared.errors import KbError
 from kb_shared.http.problems import as_request_error
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 
@@ -29,6 +32,28 @@ def to_several_response(query: SearchQuery, answer: SearchAnswer) -> SearchSever
     return SearchSeveralResponse.model_validate(
         {**_results(query, answer), "knowledge_bases": searched, "failures": failures}
     )
+
+
+def to_explanation_view(key: MembershipKey, explanation: SearchExplanation) -> SearchExplanationView:
+    ranks = explanation.ranks
+    return SearchExplanationView(
+        kb_id=key.kb_id,
+        document_id=key.document_id,
+        reason=explanation.reason,
+        detail=explanation.detail,
+        position=explanation.position,
+        filtered_out_by=list(explanation.filtered_out_by),
+        vector=_leg_rank(ranks.vector),
+        text=_leg_rank(ranks.text),
+        fused=_leg_rank(ranks.fused),
+        relevance=None if ranks.vector is None else ranks.vector.score,
+        min_score=explanation.min_score,
+        spu_charged=explanation.spu_charged,
+    )
+
+
+def _leg_rank(found: DocumentRank | None) -> LegRank | None:
+    return None if found is None else LegRank(rank=found.rank, score=found.score)
 
 
 def _failure(kb_id: str, error: KbError) -> FailedKnowledgeBase:

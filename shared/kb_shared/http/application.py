@@ -1,8 +1,8 @@
 """The HTTP application of a service: strict requests, problems, keys, health."""
 
 import ipaddress
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -17,7 +17,8 @@ from kb_shared.errors import Misconfigured
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
-from kb_shared.http.dependencies import provide
+from kb_shared.http.cursors import Cursors
+from kb_shared.http.dependencies import get_provided, provide
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
@@ -52,10 +53,17 @@ def create_app(
         lifespan: FastAPI's.
         fair_queue: queue of the requests, if the caller needs it, too.
     """
+
+    @asynccontextmanager
+    async def closing_key_use(app: FastAPI) -> AsyncIterator[None]:
+        async with lifespan(app) if lifespan is not None else nullcontext():
+            yield
+        await get_provided(app, Authentication).key_use.close()
+
     app = FastAPI(
         title=title,
         version=version("kb-shared"),
-        lifespan=lifespan,
+        lifespan=closing_key_use,
         middleware=[Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)],
         # These pages load scripts from other hosts.
         docs_url=None,
@@ -72,7 +80,15 @@ def create_app(
         ),
     )
     fair_queue = fair_queue or FairQueue(max_active=settings.http_max_active_of_organization)
-    provide(app, database, authentication, Admission(settings), fair_queue, LargeBodies(fair_queue))
+    provide(
+        app,
+        database,
+        authentication,
+        Admission(settings),
+        fair_queue,
+        LargeBodies(fair_queue),
+        Cursors(settings.peppers),
+    )
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
     app.router.routes.extend(endpoints)

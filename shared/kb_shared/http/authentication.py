@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import structlog
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
 from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
@@ -17,6 +17,7 @@ from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.failed_authentications import FailedAuthentications
+from kb_shared.http.key_use import KeyUse
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope, StoredKey
 from kb_shared.mongo.database import Database
@@ -83,6 +84,7 @@ class Authentication:
 
     def __init__(self, database: Database, *, peppers: Peppers, failures: FailedAuthentications) -> None:
         self.failures = failures
+        self.key_use = KeyUse(database)
         self._database = database
         self._peppers = peppers
         self._stored = BatchLoader(self._find)
@@ -103,6 +105,7 @@ class Authentication:
         if await self._rehash(stored, whole_key):
             # Read it again: a search compares it with the stored one.
             return await self.read_key(whole_key)
+        self.key_use.note(stored.key)
         return stored
 
     def _remember(self, stored: StoredKey) -> None:
@@ -135,6 +138,8 @@ class OrganizationSecurity(SecurityBase, ABC):
 
     model = HTTPBearerModel(description="An API key, `kb_<key id>_<secret>`.")
     scheme_name = "HTTPBearer"
+    is_of_administration = False
+    """True if its calls count as administration; those that change something are recorded in the audit log."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -164,18 +169,38 @@ class OrganizationSecurity(SecurityBase, ABC):
     async def _authenticate(self, request: Request, organization_id: str, *, must_read: bool) -> "Caller | CachedKey":
         """Return the caller or its key. Raises as `admit`."""
 
-    def _check(self, caller: Caller, organization_id: str) -> Caller:
+    def _check(self, request: Request, caller: Caller, *, organization_id: str) -> Caller:
         if caller.organization_id != organization_id:
             raise NotFound("resource")
+        request.scope["state"]["caller"] = caller
         caller.check(self._scope)
         return caller
+
+
+class KeyOfRequest(SecurityBase):
+    """Returns the valid key of a request whose path names no organization, whatever its scopes."""
+
+    model = OrganizationSecurity.model
+    scheme_name = OrganizationSecurity.scheme_name
+
+    async def __call__(self, request: Request) -> CachedKey:
+        """Read the key. Raises RequestError 401."""
+        whole_key = await _read_header(request)
+
+        async def read() -> CachedKey:
+            return CachedKey(await _read_key(request, whole_key), is_current=True, read_again=read)
+
+        return await read()
+
+
+OfWhichKey: TypeAlias = Annotated[CachedKey, Depends(KeyOfRequest())]
 
 
 class CallerWith(OrganizationSecurity):
     """Returns the `Caller` of a key with a scope."""
 
     async def _authenticate(self, request: Request, organization_id: str, *, must_read: bool) -> Caller:  # noqa: ARG002  # it always reads
-        return self._check(await authenticate_caller(request), organization_id)
+        return self._check(request, await authenticate_caller(request), organization_id=organization_id)
 
 
 class CachedKeyWith(OrganizationSecurity):
@@ -186,7 +211,7 @@ class CachedKeyWith(OrganizationSecurity):
 
         async def read_again() -> CachedKey:
             found = CachedKey(await _read_key(request, whole_key), is_current=True, read_again=read_again)
-            self._check(found.caller, organization_id)
+            self._check(request, found.caller, organization_id=organization_id)
             request.scope["state"]["admitted"] = found
             return found
 

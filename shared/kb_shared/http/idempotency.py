@@ -39,11 +39,11 @@ _USABLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 _log = structlog.get_logger()
 
-Handle = Callable[[], Awaitable[Response]]
+ContinueRequest = Callable[[], Awaitable[Response]]
 
 
 async def answer_once(
-    request: Request, handle: Handle, *, database: Database, caller_id: str, body: bytes, success_status: int
+    request: Request, handle: ContinueRequest, *, database: Database, caller_id: str, body: bytes, success_status: int
 ) -> Response:
     """Answer a POST that has the header; the caller checks that.
 
@@ -138,7 +138,7 @@ async def _store(database: Database, key: IdempotencyKey, *, owner: str, respons
         await idempotency_keys.store_answer(database, key, owner=owner, answer=answer)
     except PyMongoError as error:
         # The caller gets its answer. A repeated request gets the one that was stored with the effect.
-        _log.warning("idempotency_key.answer_not_stored", error=type(error).__name__)
+        _log.warning("idempotency_key.write_failed", error=type(error).__name__)
 
 
 def _stored(answer: ChangeAnswer, success_status: int) -> StoredAnswer:

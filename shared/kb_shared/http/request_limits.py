@@ -55,12 +55,12 @@ class RequestLimits:
 
     def __init__(self, database: Database, limits: Mapping[LimitedOperation, RequestLimit]) -> None:
         self._database = database
-        self._limits = limits
+        self.limits: Final = limits
         self._meters: BoundedCache[str, _Meter] = BoundedCache(MOST_KNOWN)
 
     async def count_request(self, operation: LimitedOperation, caller: Caller) -> None:
         """Count a request. Raises RequestError 429 if a limit is used up; then the request is not counted."""
-        limit, organization_id = self._limits[operation], caller.organization_id
+        limit, organization_id = self.limits[operation], caller.organization_id
         meters = {
             holder: self._meter(Bucket(organization_id, f"{operation}/{name}"), per_minute)
             for holder, name, per_minute in (
@@ -99,6 +99,8 @@ class LimitedCallerWith(CallerWith):
 
     `create_app` of the service provides its limits.
     """
+
+    is_of_administration = True
 
     async def _authenticate(self, request: Request, organization_id: str, *, must_read: bool) -> Caller:
         caller = await super()._authenticate(request, organization_id, must_read=must_read)

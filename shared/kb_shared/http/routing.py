@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
-from kb_shared.http import idempotency, limited_keys, problems, strict_json
+from kb_shared.http import audit, idempotency, limited_keys, problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.dependencies import get_provided
@@ -36,6 +36,9 @@ MAX_ERRORS: Final = 1_000
 """Number of errors of a body up to which they are listed. Listing more would take too long."""
 
 
+HandleRequest: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
 def organization_router(tag: str) -> APIRouter:
     """Create a router for resources of an organization. Each of its routes must have a caller as a dependency."""
     return APIRouter(
@@ -49,7 +52,7 @@ def organization_router(tag: str) -> APIRouter:
 class StrictRoute(APIRoute):
     """A route that reads and checks its request before FastAPI does."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> HandleRequest:
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
         body: TypeAdapter[Any] | None = None
@@ -66,23 +69,9 @@ class StrictRoute(APIRoute):
                 return await handle(request)
             # After the body: a slow sender must not keep other requests of its organization waiting.
             async with get_provided(request.app, FairQueue).take_turn(organization_id):
-                return await carry_out(request)
+                return await self._carry_out(handle, request)
 
-        async def carry_out(request: Request) -> Response:
-            admitted = request.scope["state"]["admitted"]
-            # A search, whose key is cached, has no effect that repeating it could have twice.
-            if request.method != "POST" or idempotency.HEADER not in request.headers or isinstance(admitted, CachedKey):
-                return await handle(request)
-            return await idempotency.answer_once(
-                request,
-                partial(handle, request),
-                database=get_provided(request.app, Database),
-                caller_id=admitted.key_id,
-                body=request.received if isinstance(request, _JsonRequest) else b"",
-                success_status=self.status_code or HTTPStatus.OK,
-            )
-
-        async def handle_strictly(request: Request) -> Response:
+        async def handle_admitted(request: Request) -> Response:
             if security is None:
                 return await handle_checked(request, "")
             organization_id = request.path_params["organization_id"]
@@ -97,7 +86,34 @@ class StrictRoute(APIRoute):
                 await _confirm_key(request)
                 raise
 
-        return handle_strictly
+        changes_something = not audit.METHODS.isdisjoint(self.methods or ())
+        if security is not None and security.is_of_administration and changes_something:
+            return partial(self._record, handle_admitted)
+        return handle_admitted
+
+    async def _carry_out(self, handle: HandleRequest, request: Request) -> Response:
+        """Carry out a request once, if it has an idempotency key."""
+        admitted = request.scope["state"]["admitted"]
+        # A search, whose key is cached, has no effect that repeating it could have twice.
+        if request.method != "POST" or idempotency.HEADER not in request.headers or isinstance(admitted, CachedKey):
+            return await handle(request)
+        return await idempotency.answer_once(
+            request,
+            partial(handle, request),
+            database=get_provided(request.app, Database),
+            caller_id=admitted.key_id,
+            body=request.received if isinstance(request, _JsonRequest) else b"",
+            success_status=self.status_code or HTTPStatus.OK,
+        )
+
+    async def _record(self, handle: HandleRequest, request: Request) -> Response:
+        return await audit.record_call(
+            request,
+            partial(handle, request),
+            database=get_provided(request.app, Database),
+            operation=self.operation_id or f"{request.method} {self.path.removeprefix(ORGANIZATION_PATH)}",
+            success_status=self.status_code or HTTPStatus.OK,
+        )
 
 
 class _JsonRequest(Request):

@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
@@ -46,6 +46,9 @@ class ApiKey:
     """KBs to which the key is limited; None: all of the organization."""
     scopes_in_kbs: frozenset[Scope] = frozenset()
     """Scopes of a key that is limited to KBs. It has no others: a version that does not know limits allows nothing."""
+
+    last_used_at: datetime | None = field(default=None, compare=False)
+    """Time of its last use, accurate to a minute. A search compares keys, and its own use of a key is no change."""
 
     @property
     def granted_scopes(self) -> frozenset[Scope]:
@@ -147,6 +150,23 @@ async def rehash(database: Database, stored: StoredKey, whole_key: str, *, peppe
     return written.matched_count == 1
 
 
+async def revoke_others(database: Database, organization_id: str, *, but: str) -> None:
+    """Revoke all keys of an organization but one."""
+    await database[NAME].update_many(
+        {"organization_id": organization_id, "_id": {"$ne": but}, "revoked_at": None},
+        {"$set": {"revoked_at": datetime.now(UTC)}},
+    )
+
+
+async def delete_of_organization(database: Database, session: MongoSession, organization_id: str) -> None:
+    await database[NAME].delete_many({"organization_id": organization_id}, session=session)
+
+
+async def note_use(database: Database, key: ApiKey, *, at: datetime) -> None:
+    mine = {"_id": key.key_id, "organization_id": key.organization_id}
+    await database[NAME].update_one(mine, {"$max": {"last_used_at": at}})
+
+
 async def authenticate(database: Database, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
     """Return the key of `whole_key` if it is correct, not expired and not revoked."""
     key_id = parse_key_id(whole_key)
@@ -166,10 +186,11 @@ async def count_live(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id, **live})
 
 
-async def revoke(database: Database, organization_id: str, *, key_id: str) -> bool:
+async def revoke(database: Database, organization_id: str, *, key_id: str, session: MongoSession | None = None) -> bool:
     written = await database[NAME].update_one(
         {"_id": key_id, "organization_id": organization_id, "revoked_at": None},
         {"$set": {"revoked_at": datetime.now(UTC)}},
+        session=session,
     )
     return written.matched_count == 1
 

@@ -160,6 +160,13 @@ async def find_latest(
     return _ROWS.read(row) if row else None
 
 
+async def find_page(database: Database, key: KnowledgeBaseKey, *, skip: int, limit: int) -> tuple[list[Backfill], int]:
+    """Return a page of the backfills of a KB, newest first, and their total number."""
+    query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
+    rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
+
+
 async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
     """Lease a running backfill that has no worker, except those of `but`."""
     async with seen_by_later_reads(database):

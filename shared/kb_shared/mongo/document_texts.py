@@ -327,6 +327,18 @@ async def delete_next_stray_file(
     return file_id, True
 
 
+async def delete_files_of_organization(database: Database, organization_id: str) -> int:
+    """Delete the files of an organization's long texts; return their number."""
+    # "0" follows "/".
+    mine = {"filename": {"$gte": f"{organization_id}/", "$lt": f"{organization_id}0"}}
+    deleted = 0
+    async for row in database[f"{NAME}.files"].find(mine, {"_id": 1}):
+        with suppress(NoFile):
+            await _files(database).delete(row["_id"])
+        deleted += 1
+    return deleted
+
+
 def _files(database: Database) -> AsyncGridFSBucket:
     return AsyncGridFSBucket(database, bucket_name=NAME)
 

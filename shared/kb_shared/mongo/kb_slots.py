@@ -209,3 +209,8 @@ async def delete(database: Database, session: MongoSession, key: KnowledgeBaseKe
 
 def _of_kb(key: KnowledgeBaseKey) -> Row:
     return {"organization_id": key.organization_id, "kb_id": key.kb_id}
+
+
+async def delete_of_organization(database: Database, organization_id: str) -> int:
+    """Delete the slots of an organization that has no KBs any more; return their number."""
+    return (await database[NAME].delete_many({"organization_id": organization_id})).deleted_count

@@ -50,6 +50,8 @@ Sort = Literal[
     "-document_count",
     "chunk_count",
     "-chunk_count",
+    "last_searched_at",
+    "-last_searched_at",
 ]
 """Field to sort by; descending with a minus."""
 _COUNTS: Final = frozenset({"document_count", "chunk_count"})
@@ -200,6 +202,7 @@ async def find_page(
     sort: Sort,
     status: Status | None = None,
     name_search: str | None = None,
+    tag_id: str | None = None,
     kb_ids: Collection[str] | None = None,
 ) -> tuple[list[KnowledgeBase], int]:
     """Return a page of the KBs of an organization that are not being deleted, and their total number.
@@ -207,8 +210,11 @@ async def find_page(
     Args:
         kb_ids: ids among which to look; None: all.
         name_search: literal part of the name, case-insensitive.
+        tag_id: only those with this tag.
     """
     query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
+    if tag_id is not None:
+        query["tag_ids"] = tag_id
     if kb_ids is not None:
         query["_id"] = {"$in": list(kb_ids)}
     if name_search is not None:
@@ -227,6 +233,11 @@ async def count(database: Database, organization_id: str, session: MongoSession 
     return await database[NAME].count_documents(
         {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}, session=session
     )
+
+
+async def is_any_left(database: Database, organization_id: str) -> bool:
+    """Return whether an organization has KBs, also such that are being deleted."""
+    return await database[NAME].find_one({"organization_id": organization_id}, {"_id": 1}) is not None
 
 
 async def find_in_transition(database: Database) -> list[KnowledgeBase]:

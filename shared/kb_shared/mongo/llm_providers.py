@@ -51,6 +51,15 @@ async def find_names(database: Database, organization_id: str) -> set[str]:
     return {row["provider"] async for row in rows}
 
 
+async def find_page(
+    database: Database, organization_id: str, *, skip: int, limit: int
+) -> tuple[list[LlmProvider], int]:
+    """Return a page of the providers of an organization, by name, and their total number."""
+    query = {"organization_id": organization_id}
+    rows = database[NAME].find(query).sort("_id", ASCENDING).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
 async def delete(database: Database, organization_id: str, provider: str) -> bool:
     deleted = await database[NAME].delete_one(_key(organization_id, provider))
     return deleted.deleted_count == 1

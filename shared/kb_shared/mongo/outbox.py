@@ -198,6 +198,14 @@ async def mark_sent(database: Database, ids: Collection[ObjectId]) -> None:
     await database[NAME].update_many({"_id": {"$in": list(ids)}}, {"$set": {"sent_at": datetime.now(UTC)}})
 
 
+async def is_any_unsent(database: Database, organization_id: str) -> bool:
+    """Return whether a message of an organization waits to be sent."""
+    # "0" follows "/".
+    within = {"$gte": f"{organization_id}/", "$lt": f"{organization_id}0"}
+    mine = {"sent_at": None, "$or": [{"key": organization_id}, {"key": within}]}
+    return await database[NAME].find_one(mine, {"_id": 1}) is not None
+
+
 async def send_again(database: Database) -> int:
     """Mark all published messages as unsent, after a broker has lost them. Consumers must accept duplicates."""
     changed = await database[NAME].update_many({"sent_at": {"$type": "date"}}, {"$set": {"sent_at": None}})

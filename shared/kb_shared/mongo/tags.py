@@ -1,5 +1,6 @@
 """`tags`: the tags of organizations. A tag is registered when it is seen on a document; deleted ones are marked."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -135,8 +136,17 @@ async def put(database: Database, organization_id: str, tag: Tag) -> None:
     await upsert_all(database[NAME], [UpdateOne(_key(TagKey(organization_id, tag.tag_id)), stages, upsert=True)])
 
 
-async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Tag], int]:
-    """Return a page of tags in the order of their ids, and their total number."""
-    query = {"organization_id": organization_id, "deleted": False}
+async def find_page(
+    database: Database, organization_id: str, *, name_search: str | None = None, skip: int, limit: int
+) -> tuple[list[Tag], int]:
+    """Return a page of tags in the order of their ids, and their total number.
+
+    Args:
+        name_search: literal part of the name or of the id, case-insensitive.
+    """
+    query: Row = {"organization_id": organization_id, "deleted": False}
+    if name_search is not None:
+        part = {"$regex": re.escape(name_search), "$options": "i"}
+        query["$or"] = [{"name": part}, {"tag_id": part}]
     rows = database[NAME].find(query).sort("tag_id", ASCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kb_api import organization_deletions
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
+    audit_log,
     backfills,
     budgets,
     circuits,
@@ -29,6 +31,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
     module.NAME
     for module in (
         agents,
+        audit_log,
         backfills,
         budgets,
         circuits,
@@ -41,6 +44,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
         kb_slots,
         knowledge_bases,
         llm_providers,
+        organization_deletions,
         prompts,
         query_log,
         rate_limits,

@@ -43,7 +43,7 @@ asyncio.run(main())
 """
 
 
-class Topic:
+class OutcomeTopic:
     """An empty `kb-events`."""
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
@@ -95,9 +95,9 @@ class Topic:
 
 
 @pytest.fixture
-async def topic(broker: KafkaCluster | Broker, topic_prefix: str) -> Topic:
+async def topic(broker: KafkaCluster | Broker, topic_prefix: str) -> OutcomeTopic:
     await ensure_topics(KafkaConnection(broker.bootstrap), [KB_EVENTS], prefix=topic_prefix)
-    return Topic(broker.bootstrap, topic_prefix)
+    return OutcomeTopic(broker.bootstrap, topic_prefix)
 
 
 async def read(subscriber: EventSubscriber, count: int) -> list[ReceivedEvent]:
@@ -111,7 +111,9 @@ async def read(subscriber: EventSubscriber, count: int) -> list[ReceivedEvent]:
     return found
 
 
-async def test_an_event_in_whose_body_a_process_is_killed_comes_again_and_earlier_ones_do_not(topic: Topic) -> None:
+async def test_an_event_in_whose_body_a_process_is_killed_comes_again_and_earlier_ones_do_not(
+    topic: OutcomeTopic,
+) -> None:
     await topic.publish("1", "2")
     async with asyncio.timeout(WITHIN_S), topic.process(stuck_at="3") as process:
         assert process.stdout is not None
@@ -125,7 +127,7 @@ async def test_an_event_in_whose_body_a_process_is_killed_comes_again_and_earlie
     assert [event.event_id for event in await read(topic.subscriber(), 2)] == ["3", "4"]
 
 
-async def until_acknowledged(topic: Topic, count: int) -> None:
+async def until_acknowledged(topic: OutcomeTopic, count: int) -> None:
     client = consumer_client(KafkaConnection(topic.bootstrap), group_id=topic.group_id, enable_auto_commit=False)
     partitions = [TopicPartition(topic.prefix + KB_EVENTS.name, number) for number in range(KB_EVENTS.partitions)]
     await client.start()
@@ -139,7 +141,7 @@ async def until_acknowledged(topic: Topic, count: int) -> None:
         await client.stop()
 
 
-async def test_an_event_whose_body_fails_comes_again(topic: Topic) -> None:
+async def test_an_event_whose_body_fails_comes_again(topic: OutcomeTopic) -> None:
     await topic.publish("1", "2")
 
     async def fail_at_the_second() -> None:
@@ -155,7 +157,7 @@ async def test_an_event_whose_body_fails_comes_again(topic: Topic) -> None:
 
 
 async def test_events_are_typed_and_those_of_other_organizations_and_of_later_versions_are_passed_over(
-    topic: Topic,
+    topic: OutcomeTopic,
 ) -> None:
     await topic.publish("of another", organization_id="other")
     await topic.publish_raw(b"not an event")

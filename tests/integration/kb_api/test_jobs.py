@@ -210,3 +210,39 @@ async def test_work_whose_worker_died_is_pending_and_a_parked_document_says_why_
         assert shown["parked"]["next_attempt_at"] is not None
         assert (shown["dead"]["attempts"], shown["dead"]["next_attempt_at"]) == (1, None)
         assert (shown["fresh"]["attempts"], shown["fresh"]["next_attempt_at"]) == (0, None)
+
+
+async def test_a_document_that_failed_is_tried_again_alone(organization: OrganizationClient, kb_id: str) -> None:
+    path = f"/knowledge-bases/{kb_id}/documents"
+    await organization.ok("POST", f"{path}/f1/retry")
+    rows = organization.database[index_jobs.NAME].find({"kb_id": kb_id})
+    jobs = {row["document_id"]: row async for row in rows}
+    assert (jobs["f1"]["state"], jobs["f1"]["queued"], jobs["f1"]["error_type"]) == ("pending", True, None)
+    assert jobs["f2"]["state"] == "failed"
+    assert await organization.refused("POST", f"{path}/d1/retry") == (409, "document-not-failed")
+    assert await organization.refused("POST", f"{path}/unknown/retry") == (404, "not-found")
+
+
+async def test_a_document_is_indexed_again_although_nothing_has_changed(
+    organization: OrganizationClient, kb_id: str
+) -> None:
+    path = f"/knowledge-bases/{kb_id}/documents"
+    await organization.ok("POST", f"{path}/d1/reindex")
+    job = await organization.database[index_jobs.NAME].find_one({"kb_id": kb_id, "document_id": "d1"})
+    assert job is not None
+    assert (job["state"], job["force"], job["queued"]) == ("pending", True, True)
+    # A document without a tag of the KB does not come into it.
+    await organization.project("elsewhere", name="elsewhere", tag_ids=("b",))
+    assert await organization.refused("POST", f"{path}/elsewhere/reindex") == (404, "not-found")
+
+
+async def test_the_jobs_of_a_knowledge_base_are_listed_newest_first(
+    organization: OrganizationClient, kb_id: str
+) -> None:
+    started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
+    listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/jobs")
+    assert [job["kind"] for job in listed["jobs"]] == ["retry_failed", "scan"]
+    assert listed["total_count"] == 2
+    assert listed["jobs"][0] == await job_of(organization, kb_id, started["job_id"])
+    second = await organization.ok("GET", f"/knowledge-bases/{kb_id}/jobs", skip=1, limit=1)
+    assert second["jobs"] == listed["jobs"][1:]

@@ -207,3 +207,15 @@ async def test_a_bootstrap_key_of_another_shape_is_refused_without_being_quoted(
     with pytest.raises(PermanentError) as refused:
         await ensure_admin_key(api.database, bootstrapping(api, whole_key, "o"))
     assert whole_key not in str(refused.value)
+
+
+async def test_a_tag_is_found_by_a_part_of_its_name_and_renamed(organization: OrganizationClient) -> None:
+    for tag_id, name in (("b", "Bills (2026)"), ("l", "Letters")):
+        await organization.ok("POST", "/tags", json={"tag_id": tag_id, "name": name})
+    found = await organization.ok("GET", "/tags", name_search="(20")
+    assert ([tag["tag_id"] for tag in found["tags"]], found["total_count"]) == (["b"], 1)
+    renamed = await organization.ok("PUT", "/tags/l", json={"name": "Post"})
+    assert renamed == {"tag_id": "l", "name": "Post"}
+    assert (await organization.ok("GET", "/tags", name_search="post"))["tags"] == [renamed]
+    assert await organization.ok("PUT", "/tags/new", json={"name": "New"}) == {"tag_id": "new", "name": "New"}
+    assert await organization.refused("PUT", "/tags/a b", json={"name": "x"}) == (422, "validation-error")

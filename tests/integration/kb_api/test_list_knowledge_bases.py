@@ -1,8 +1,10 @@
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import pytest
 
 from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from tests.integration.kb_api.organization import OrganizationClient
 
 
@@ -123,3 +125,17 @@ async def test_w16_an_id_that_is_malformed_or_missing_is_the_same_404(
     bodies = [{**answer.json(), "request_id": None} for answer in answers]
     assert [answer.status_code for answer in answers] == [404, 404]
     assert bodies[0] == bodies[1]
+
+
+async def test_knowledge_bases_are_found_by_tag_and_in_the_order_of_their_last_search(
+    organization: OrganizationClient,
+) -> None:
+    await organization.tag("a", "b")
+    ids = {}
+    for name, tag_ids in (("first", ["a"]), ("second", ["a", "b"]), ("third", ["b"])):
+        ids[name] = (await organization.create(name=name, tag_ids=tag_ids))["kb_id"]
+    assert await listed(organization, tag_id="a", sort="name") == ["first", "second"]
+    for name in ("second", "first"):
+        key = KnowledgeBaseKey(organization.organization_id, ids[name])
+        await knowledge_bases.note_search(organization.database, key, at=datetime.now(UTC))
+    assert await listed(organization, sort="-last_searched_at") == ["first", "second", "third"]

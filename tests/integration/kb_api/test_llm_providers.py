@@ -217,3 +217,19 @@ async def test_models_are_listed_with_whether_there_is_a_key_for_them(organizati
     after = await listed()
     assert after["text-embedding-3-small"]["key_present"]
     assert not after["mistral/mistral-embed"]["key_present"]
+
+
+async def test_providers_and_the_models_that_can_be_used_are_listed(organization: OrganizationClient) -> None:
+    assert await organization.ok("GET", "/llm-providers") == {"llm_providers": [], "total_count": 0}
+    usable = await organization.ok("GET", "/embedding-models", key_present=True, limit=100)
+    await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
+    listed = await organization.ok("GET", "/llm-providers")
+    assert [each["provider"] for each in listed["llm_providers"]] == ["mistral"]
+    assert SECRET not in str(listed)
+    more = await organization.ok("GET", "/embedding-models", key_present=True, limit=100)
+    assert more["total_count"] == len(more["embedding_models"]) > usable["total_count"]
+    added = [each for each in more["embedding_models"] if each not in usable["embedding_models"]]
+    assert {each["provider"] for each in added} == {"mistral"}
+    others = await organization.ok("GET", "/embedding-models", key_present=False)
+    every = await organization.ok("GET", "/embedding-models")
+    assert others["total_count"] + more["total_count"] == every["total_count"]

@@ -103,7 +103,7 @@ class WatchedRuns:
         return (await self.run()).status is not RunStatus.RUNNING
 
     async def run(self) -> Run:
-        [run], _ = await runs.page(self.database, ORGANIZATION, skip=0, limit=10)
+        [run], _ = await runs.page(self.database, ORGANIZATION, runs.RunsWanted(), skip=0, limit=10)
         return run
 
 
@@ -178,3 +178,19 @@ async def test_a_caller_who_leaves_ends_the_search_within_a_second_and_the_model
     assert (work.begun, len(await scripted.requests())) == (2, 1), "nothing is begun for a caller who is gone"
     # The service waits for the embedding when it ends, since that is paid for.
     await hanging_embeddings()
+
+
+async def test_a_run_that_another_request_cancels_ends_and_its_caller_is_told(watched: WatchedRuns) -> None:
+    scripted, author = watched.scripted, watched.author
+    await scripted.says(SEARCH, {"text": LONG, "delay_s": FOR_EVER_S})
+    asking = asyncio.create_task(author.ask("POST", "/runs", watched.body))
+    await scripted.wait_for_requests(2)
+    run = await watched.run()
+    asked = await author.ask("POST", f"/runs/{run.run_id}/cancel")
+    assert (asked.status_code, asked.json()["status"]) == (202, "running")
+    answer = await asking
+    assert (answer.status_code, answer.json()["type"], answer.json()["run_id"]) == (409, "run-cancelled", run.run_id)
+    await scripted.wait_until_disconnected()
+    assert await watched.status() is RunStatus.CANCELLED
+    again = await author.ask("POST", f"/runs/{run.run_id}/cancel")
+    assert (again.status_code, again.json()["type"]) == (409, "run-ended")

@@ -301,7 +301,7 @@ async def test_a_search_that_is_given_up_after_it_was_charged_counts(
     await hanging.wait()
     running.cancel()
     await asyncio.wait({running})
-    [run], _ = await runs.page(search_database, ORGANIZATION, skip=0, limit=10)
+    [run], _ = await runs.page(search_database, ORGANIZATION, runs.RunsWanted(), skip=0, limit=10)
     assert (run.status, run.spus) == (RunStatus.CANCELLED, 1)
 
 
@@ -556,3 +556,29 @@ async def test_an_invalid_run_is_refused_before_any_call(
     refused = await author.ask("POST", "/runs", body)
     assert (refused.status_code, refused.json()["type"]) == (status, slug)
     assert (await author.ask("GET", "/runs")).json()["total_count"] == 0
+
+
+async def test_runs_are_listed_by_what_they_searched_and_judged_once_they_have_ended(
+    asked: Asked, knowledge: Knowledge, search_database: Database
+) -> None:
+    run = await asked.run({"text": "So."})
+    assert (run["origin"], run["kb_ids"], run["feedback"]) == ("sdk", [knowledge.kb.kb_id], None)
+    path = f"/runs/{run['run_id']}"
+    judged = await asked.author.ask("PUT", f"{path}/feedback", {"rating": "down", "comment": "No source."})
+    assert judged.json()["feedback"] == {"rating": "down", "comment": "No source."}
+    again = await asked.author.ask("PUT", f"{path}/feedback", {"rating": "up"})
+    assert again.json()["feedback"] == {"rating": "up", "comment": ""}
+    assert (await asked.author.ask("GET", path)).json()["feedback"]["rating"] == "up"
+
+    async def listed(query: str) -> list[str]:
+        answer = await asked.author.ask("GET", f"/runs?{query}")
+        assert answer.status_code == 200, answer.text
+        return [each["run_id"] for each in answer.json()["runs"]]
+
+    own = f"kb_id={knowledge.kb.kb_id}"
+    for found in (own, f"{own}&status=completed", f"{own}&origin=sdk", f"{own}&from=2026-01-01T00:00:00Z"):
+        assert await listed(found) == [run["run_id"]]
+    for missed in (f"{own}&status=lost", f"{own}&origin=cli", f"{own}&to=2026-01-01T00:00:00Z", "agent_id=none"):
+        assert await listed(missed) == []
+    await search_database[runs.NAME].update_one({"_id": run["run_id"]}, {"$set": {"status": "running"}})
+    assert (await asked.author.ask("PUT", f"{path}/feedback", {"rating": "up"})).status_code == 404

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -256,3 +257,36 @@ async def test_a_time_that_ends_before_it_begins_is_refused(new_searcher: NewSea
     params = {"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z"}
     response = await reader.http.get(INSIGHTS, params=params, headers={"Authorization": f"Bearer {reader.key}"})
     assert response.status_code == 422
+
+
+async def test_searches_are_counted_by_day_origin_and_knowledge_base(
+    new_searcher: NewSearcher, search_database: Database
+) -> None:
+    reader = await new_searcher(scope=Scope.READ)
+    kbs = ["65f0000000000000000000a1", "65f0000000000000000000a2"]
+
+    def asked(day: int, origin: query_log.Origin, *kb_ids: str, results: int = 1) -> LoggedQuery:
+        outcome: query_log.LoggedOutcome = "answered" if results else "nothing_found"
+        at = datetime(2026, 5, day, 12, tzinfo=UTC)
+        return LoggedQuery(ORGANIZATION, kb_ids, "q", "text", outcome, results, 10.0 * day, origin, "key", None, at)
+
+    other = replace(asked(1, "sdk", *kbs), organization_id="other")
+    queries = [asked(1, "sdk", kbs[0]), asked(1, "cli", *kbs, results=0), asked(2, "sdk", *kbs), other]
+    await query_log.insert(search_database, queries)
+
+    async def counted(group_by: str, **params: str) -> list[tuple[Any, ...]]:
+        answer = await reader.http.get(
+            INSIGHTS.replace("queries", "searches"),
+            params={"group_by": group_by, "from": "2026-05-01T00:00:00Z", "to": "2026-06-01T00:00:00Z", **params},
+            headers={"Authorization": f"Bearer {reader.key}"},
+        )
+        assert answer.status_code == 200, answer.text
+        shown = ("day", "origin", "kb_id", "searches", "without_results")
+        return [tuple(each[name] for name in shown) for each in answer.json()["groups"]]
+
+    assert await counted("day") == [("2026-05-01", None, None, 2, 1), ("2026-05-02", None, None, 1, 0)]
+    assert await counted("origin") == [(None, "cli", None, 1, 1), (None, "sdk", None, 2, 0)]
+    assert await counted("kb,day", kb_id=kbs[1]) == [
+        ("2026-05-01", None, kbs[1], 1, 1),
+        ("2026-05-02", None, kbs[1], 1, 0),
+    ]

@@ -1,13 +1,35 @@
 from datetime import datetime
 from typing import Literal
 
-from kb_client.async_client.operation import AsyncResource, listing
-from kb_client.call import PageCall
-from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights
+from kb_client.async_client.operation import AsyncResource, listing, operation
+from kb_client.call import ApiCall, PageCall
+from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights, SearchInsights
+from kb_contracts.api.search import SearchOrigin
 
 
 class AsyncInsights(AsyncResource):
     """Statistics of searches and citations."""
+
+    @operation
+    def count_searches(
+        self,
+        *,
+        group_by: str | None = None,
+        kb_id: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> ApiCall[SearchInsights]:
+        """Return numbers of searches.
+
+        Args:
+            group_by: `day`, `origin` and `kb`, joined by commas; by default `day`.
+        """
+        return ApiCall(
+            "GET",
+            "/insights/searches",
+            SearchInsights,
+            query={"group_by": group_by, "kb_id": kb_id, "from": since, "to": until},
+        )
 
     @listing
     def list_queries(
@@ -15,6 +37,7 @@ class AsyncInsights(AsyncResource):
         *,
         by: Literal["top", "zero_results", "failed", "slow"] | None = None,
         kb_id: str | None = None,
+        origin: SearchOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         skip: int | None = None,
@@ -25,7 +48,15 @@ class AsyncInsights(AsyncResource):
             "GET",
             "/insights/queries",
             QueryInsights,
-            query={"by": by, "kb_id": kb_id, "from": since, "to": until, "skip": skip, "limit": limit},
+            query={
+                "by": by,
+                "kb_id": kb_id,
+                "origin": origin,
+                "from": since,
+                "to": until,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.queries,
         )
 

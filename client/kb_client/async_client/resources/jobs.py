@@ -1,10 +1,22 @@
-from kb_client.async_client.operation import AsyncResource, operation
-from kb_client.call import ApiCall
-from kb_contracts.api.jobs import JobView
+from kb_client.async_client.operation import AsyncResource, listing, operation
+from kb_client.call import ApiCall, PageCall
+from kb_contracts.api.jobs import JobList, JobView
 
 
 class AsyncJobs(AsyncResource):
     """Jobs that index all or the failed documents of a knowledge base again."""
+
+    @listing
+    def list(self, kb_id: str, *, skip: int | None = None, limit: int | None = None) -> PageCall[JobList, JobView]:
+        """Return a page of the jobs of a knowledge base, the newest first."""
+        return PageCall(
+            "GET",
+            "/knowledge-bases/{kb_id}/jobs",
+            JobList,
+            ids={"kb_id": kb_id},
+            query={"skip": skip, "limit": limit},
+            items=lambda page: page.jobs,
+        )
 
     @operation
     def get(self, kb_id: str, *, job_id: str) -> ApiCall[JobView]:

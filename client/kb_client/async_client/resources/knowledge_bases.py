@@ -6,7 +6,7 @@ from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.json_encoding import encode_metadata
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.jobs import Reindexing, Retrying
+from kb_contracts.api.jobs import Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import (
     ChunkerName,
     KnowledgeBaseList,
@@ -30,6 +30,8 @@ from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.previews import KnowledgeBasePreview
 from kb_contracts.api.reconcile import PlanView
 from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
+from kb_contracts.api.search_explanations import SearchExplanationView
+from kb_contracts.api.tool_schemas import ToolSchemaView
 
 SearchMode = Literal["hybrid", "vector", "text"]
 Priority = Literal["similarity", "recency", "balanced"]
@@ -260,6 +262,53 @@ class AsyncKnowledgeBases(AsyncResource):
         )
 
     @operation
+    def explain_search(
+        self,
+        kb_id: str,
+        query: str,
+        *,
+        document_id: str,
+        top_k: int | Unset = UNSET,
+        skip: int | Unset = UNSET,
+        mode: SearchMode | Unset = UNSET,
+        document_ids: Sequence[str] | Unset | None = UNSET,
+        tag_ids: Sequence[str] | Unset | None = UNSET,
+        metadata_filter: Mapping[str, Any] | Unset | None = UNSET,
+        upload_date_from: datetime | str | Unset | None = UNSET,
+        upload_date_to: datetime | str | Unset | None = UNSET,
+        min_score: float | Unset | None = UNSET,
+        coalesce_neighbors: int | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        prioritize_by: Priority | Unset = UNSET,
+    ) -> ApiCall[SearchExplanationView]:
+        """Explain why a document is, or is not, among the results of this search."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/search/explain",
+            SearchExplanationView,
+            ids={"kb_id": kb_id},
+            only_reads=True,
+            body=without_unset(
+                {
+                    "query": query,
+                    "document_id": document_id,
+                    "top_k": top_k,
+                    "skip": skip,
+                    "mode": mode,
+                    "document_ids": document_ids,
+                    "tag_ids": tag_ids,
+                    "metadata_filter": encode_metadata(metadata_filter),
+                    "upload_date_from": upload_date_from,
+                    "upload_date_to": upload_date_to,
+                    "min_score": min_score,
+                    "coalesce_neighbors": coalesce_neighbors,
+                    "max_tokens": max_tokens,
+                    "prioritize_by": prioritize_by,
+                }
+            ),
+        )
+
+    @operation
     def get_stats(self, kb_id: str) -> ApiCall[KnowledgeBaseStats]:
         """Return size, progress and search indexes of a knowledge base."""
         return ApiCall("GET", "/knowledge-bases/{kb_id}/stats", KnowledgeBaseStats, ids={"kb_id": kb_id})
@@ -298,6 +347,31 @@ class AsyncKnowledgeBases(AsyncResource):
     def retry_failed(self, kb_id: str) -> ApiCall[Retrying]:
         """Try the documents again that could not be indexed."""
         return ApiCall("POST", "/knowledge-bases/{kb_id}/retry-failed", Retrying, ids={"kb_id": kb_id})
+
+    @operation
+    def retry_document(self, kb_id: str, *, document_id: str) -> ApiCall[RequestedDocument]:
+        """Try a document again now whose last attempt failed."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/documents/{document_id}/retry",
+            RequestedDocument,
+            ids={"kb_id": kb_id, "document_id": document_id},
+        )
+
+    @operation
+    def reindex_document(self, kb_id: str, *, document_id: str) -> ApiCall[RequestedDocument]:
+        """Index a document again, even if it has not changed."""
+        return ApiCall(
+            "POST",
+            "/knowledge-bases/{kb_id}/documents/{document_id}/reindex",
+            RequestedDocument,
+            ids={"kb_id": kb_id, "document_id": document_id},
+        )
+
+    @operation
+    def get_tool(self, kb_id: str) -> ApiCall[ToolSchemaView]:
+        """Return the function-calling schema of a search in this knowledge base, ready to paste."""
+        return ApiCall("GET", "/knowledge-bases/{kb_id}/tool", ToolSchemaView, ids={"kb_id": kb_id})
 
     @operation
     def pause(self, kb_id: str) -> ApiCall[KnowledgeBaseView]:
@@ -381,6 +455,7 @@ class AsyncKnowledgeBases(AsyncResource):
         *,
         name_search: str | None = None,
         status: ShownStatus | None = None,
+        tag_id: str | None = None,
         sort: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
@@ -394,6 +469,13 @@ class AsyncKnowledgeBases(AsyncResource):
             "GET",
             "/knowledge-bases",
             KnowledgeBaseList,
-            query={"name_search": name_search, "status": status, "sort": sort, "skip": skip, "limit": limit},
+            query={
+                "name_search": name_search,
+                "status": status,
+                "tag_id": tag_id,
+                "sort": sort,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.knowledge_bases,
         )

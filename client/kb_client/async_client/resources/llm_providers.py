@@ -1,12 +1,23 @@
-from kb_client.async_client.operation import AsyncResource, operation
-from kb_client.call import ApiCall
+from kb_client.async_client.operation import AsyncResource, listing, operation
+from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.llm_providers import LlmProviderView
+from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView
 from kb_contracts.api.model import MessageResponse
 
 
 class AsyncLlmProviders(AsyncResource):
     """Keys of the organization for providers of models."""
+
+    @listing
+    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[LlmProviderList, LlmProviderView]:
+        """Return a page of the providers that have a key of the organization, without their keys."""
+        return PageCall(
+            "GET",
+            "/llm-providers",
+            LlmProviderList,
+            query={"skip": skip, "limit": limit},
+            items=lambda page: page.llm_providers,
+        )
 
     @operation
     def get(self, provider: str) -> ApiCall[LlmProviderView]:

@@ -1,11 +1,13 @@
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.async_client.run_stream import AsyncRunStream
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.runs import RunBudget, RunList, RunMessage, RunSummary, RunView
+from kb_contracts.api.runs import RunBudget, RunList, RunMessage, RunRating, RunSummary, RunView
+from kb_contracts.api.search import SearchOrigin
 
 RUN_WITHIN_S: Final = 300.0
 
@@ -100,7 +102,53 @@ class AsyncRuns(AsyncResource):
         """Return a run with its messages and tool calls."""
         return ApiCall("GET", "/runs/{run_id}", RunView, ids={"run_id": run_id})
 
+    @operation
+    def cancel(self, run_id: str) -> ApiCall[RunSummary]:
+        """Stop a run."""
+        return ApiCall("POST", "/runs/{run_id}/cancel", RunSummary, ids={"run_id": run_id})
+
+    @operation
+    def set_feedback(self, run_id: str, *, rating: RunRating, comment: str | Unset = UNSET) -> ApiCall[RunView]:
+        """Store the judgement of a person on the answer."""
+        return ApiCall(
+            "PUT",
+            "/runs/{run_id}/feedback",
+            RunView,
+            ids={"run_id": run_id},
+            body=without_unset({"rating": rating, "comment": comment}),
+        )
+
     @listing
-    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[RunList, RunSummary]:
+    def list(
+        self,
+        *,
+        thread_id: str | None = None,
+        agent_id: str | None = None,
+        prompt_id: str | None = None,
+        kb_id: str | None = None,
+        status: str | None = None,
+        origin: SearchOrigin | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+    ) -> PageCall[RunList, RunSummary]:
         """Return a page of the runs, newest first."""
-        return PageCall("GET", "/runs", RunList, query={"skip": skip, "limit": limit}, items=lambda page: page.runs)
+        return PageCall(
+            "GET",
+            "/runs",
+            RunList,
+            query={
+                "thread_id": thread_id,
+                "agent_id": agent_id,
+                "prompt_id": prompt_id,
+                "kb_id": kb_id,
+                "status": status,
+                "origin": origin,
+                "from": since,
+                "to": until,
+                "skip": skip,
+                "limit": limit,
+            },
+            items=lambda page: page.runs,
+        )

@@ -9,13 +9,19 @@ class SyncEmbeddingModels(SyncResource):
 
     @listing
     def list(
-        self, *, skip: int | None = None, limit: int | None = None
+        self, *, key_present: bool | None = None, skip: int | None = None, limit: int | None = None
     ) -> PageCall[EmbeddingModelList, EmbeddingModelView]:
-        """Return a page of the models."""
+        """Return a page of the models.
+
+        Args:
+            key_present: True for only those whose provider has a key.
+            skip: number of models before the page.
+            limit: of the page.
+        """
         return PageCall(
             "GET",
             "/embedding-models",
             EmbeddingModelList,
-            query={"skip": skip, "limit": limit},
+            query={"key_present": key_present, "skip": skip, "limit": limit},
             items=lambda page: page.embedding_models,
         )

@@ -2,13 +2,35 @@
 from datetime import datetime
 from typing import Literal
 
-from kb_client.call import PageCall
-from kb_client.sync_client.operation import SyncResource, listing
-from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights
+from kb_client.call import ApiCall, PageCall
+from kb_client.sync_client.operation import SyncResource, listing, operation
+from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights, SearchInsights
+from kb_contracts.api.search import SearchOrigin
 
 
 class SyncInsights(SyncResource):
     """Statistics of searches and citations."""
+
+    @operation
+    def count_searches(
+        self,
+        *,
+        group_by: str | None = None,
+        kb_id: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> ApiCall[SearchInsights]:
+        """Return numbers of searches.
+
+        Args:
+            group_by: `day`, `origin` and `kb`, joined by commas; by default `day`.
+        """
+        return ApiCall(
+            "GET",
+            "/insights/searches",
+            SearchInsights,
+            query={"group_by": group_by, "kb_id": kb_id, "from": since, "to": until},
+        )
 
     @listing
     def list_queries(
@@ -16,6 +38,7 @@ class SyncInsights(SyncResource):
         *,
         by: Literal["top", "zero_results", "failed", "slow"] | None = None,
         kb_id: str | None = None,
+        origin: SearchOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         skip: int | None = None,
@@ -26,7 +49,15 @@ class SyncInsights(SyncResource):
             "GET",
             "/insights/queries",
             QueryInsights,
-            query={"by": by, "kb_id": kb_id, "from": since, "to": until, "skip": skip, "limit": limit},
+            query={
+                "by": by,
+                "kb_id": kb_id,
+                "origin": origin,
+                "from": since,
+                "to": until,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.queries,
         )
 

@@ -12,7 +12,20 @@ class SyncTags(SyncResource):
         """Create a tag, or rename it."""
         return ApiCall("POST", "/tags", TagView, body={"tag_id": tag_id, "name": name})
 
+    @operation
+    def put_by_id(self, tag_id: str, *, name: str) -> ApiCall[TagView]:
+        """Create a tag, or rename it, by a path with its id."""
+        return ApiCall("PUT", "/tags/{tag_id}", TagView, ids={"tag_id": tag_id}, body={"name": name})
+
     @listing
-    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[TagList, TagView]:
-        """Return a page of the tags."""
-        return PageCall("GET", "/tags", TagList, query={"skip": skip, "limit": limit}, items=lambda page: page.tags)
+    def list(
+        self, *, name_search: str | None = None, skip: int | None = None, limit: int | None = None
+    ) -> PageCall[TagList, TagView]:
+        """Return a page of the tags, or of those with this part in their name."""
+        return PageCall(
+            "GET",
+            "/tags",
+            TagList,
+            query={"name_search": name_search, "skip": skip, "limit": limit},
+            items=lambda page: page.tags,
+        )

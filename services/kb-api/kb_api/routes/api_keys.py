@@ -77,8 +77,12 @@ async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Lim
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
 async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key. The next request with it is refused."""
-    if not await api_keys.revoke(database, caller.organization_id, key_id=key_id):
-        raise NotFound("API key")
+
+    async def store(session: MongoSession) -> None:
+        if not await api_keys.revoke(database, caller.organization_id, key_id=key_id, session=session):
+            raise NotFound("API key")
+
+    await commit_change(database, store)
     return MessageResponse(message="API key revoked successfully")
 
 
@@ -92,4 +96,5 @@ def _view(key: ApiKey) -> ApiKeyView:
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
         hashed_at=key.hashed_at or key.created_at,
+        last_used_at=key.last_used_at,
     )

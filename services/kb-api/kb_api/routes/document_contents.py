@@ -24,6 +24,7 @@ from kb_contracts.api.document_lists import (
 )
 from kb_contracts.api.document_texts import MAX_CHARACTERS, DocumentText
 from kb_contracts.api.memberships import ChunkList, DocumentStatus
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
@@ -108,6 +109,7 @@ async def get_text(
     summary="List the chunks of a document in a knowledge base",
     response_model=ChunkList,
 )
+@open_to_limited_keys
 async def list_chunks(
     database: Database,
     caller: Reader,
@@ -119,6 +121,7 @@ async def list_chunks(
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChunkList:
     """Return the chunks of a document as they are indexed now, with texts and positions, without vectors."""
+    caller.require_knowledge_base(kb_id)
     key = MembershipKey(caller.organization_id, kb_id, document_id)
     return chunk_list(await read_chunks(database, key, around=around, skip=skip, limit=limit))
 

@@ -1,3 +1,7 @@
+from typing import Annotated
+
+from fastapi import Query
+
 from kb_api.dependencies import Database, OrganizationModels, Reader
 from kb_contracts.api.embedding_models import EmbeddingModelList, EmbeddingModelView
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
@@ -9,22 +13,28 @@ router = organization_router("embedding models")
 
 @router.get("/embedding-models", summary="List embedding models", response_model=EmbeddingModelList)
 async def list_all(
-    database: Database, models: OrganizationModels, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+    database: Database,
+    models: OrganizationModels,
+    caller: Reader,
+    *,
+    key_present: Annotated[
+        bool | None, Query(description="Only models that this organization can use now, or only the others.")
+    ] = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> EmbeddingModelList:
     """List the models that a knowledge base can use, by name."""
     own_keys = await llm_providers.find_names(database, caller.organization_id)
     catalogue = models.catalogue
-    described = catalogue.described()
-    return EmbeddingModelList(
-        embedding_models=[
-            EmbeddingModelView(
-                name=each.name,
-                provider=each.provider,
-                dimensions=each.dimensions,
-                max_input_tokens=each.max_input_tokens,
-                key_present=each.provider in own_keys or catalogue.has_key(each.provider),
-            )
-            for each in described[skip : skip + limit]
-        ],
-        total_count=len(described),
-    )
+    views = [
+        EmbeddingModelView(
+            name=each.name,
+            provider=each.provider,
+            dimensions=each.dimensions,
+            max_input_tokens=each.max_input_tokens,
+            key_present=each.provider in own_keys or catalogue.has_key(each.provider),
+        )
+        for each in catalogue.described()
+    ]
+    found = [each for each in views if key_present is None or each.key_present is key_present]
+    return EmbeddingModelList(embedding_models=found[skip : skip + limit], total_count=len(found))

@@ -1,12 +1,13 @@
 """Routes of jobs on a KB: start, watch, cancel, pause, resume."""
 
-from kb_api import run_job
+from kb_api import request_document, run_job
 from kb_api.dependencies import Database, LifeCycle, Reader, Writer
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
 from kb_api.run_job import JobProgress, JobStart
-from kb_contracts.api.jobs import JobView, Reindexing, Retrying
+from kb_contracts.api.jobs import JobList, JobView, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 
@@ -44,6 +45,47 @@ def _described(started: JobStart, what: str) -> dict[str, str | None]:
         return {"status": "done", "job_id": None, "message": "There is nothing to do."}
     message = what if started.is_new else f"This runs already: {what}"
     return {"status": "running", "job_id": started.job.job_id, "message": message}
+
+
+@router.post(
+    "/knowledge-bases/{kb_id}/documents/{document_id}/retry",
+    operation_id="knowledge_bases.retry_document",
+    summary="Retry a failed document",
+    status_code=202,
+    response_model=RequestedDocument,
+    responses=responses(409),
+)
+async def retry_document(database: Database, caller: Writer, kb_id: str, *, document_id: str) -> RequestedDocument:
+    """Try a document again now, beginning with its first attempt, if the last attempt failed."""
+    await request_document.retry_document(database, caller, kb_id=kb_id, document_id=document_id)
+    return RequestedDocument(kb_id=kb_id, document_id=document_id, message="The document is tried again.")
+
+
+@router.post(
+    "/knowledge-bases/{kb_id}/documents/{document_id}/reindex",
+    operation_id="knowledge_bases.reindex_document",
+    summary="Reindex a document",
+    status_code=202,
+    response_model=RequestedDocument,
+)
+async def reindex_document(database: Database, caller: Writer, kb_id: str, *, document_id: str) -> RequestedDocument:
+    """Index a document again, even if it has not changed. Searches find it meanwhile."""
+    await request_document.reindex_document(database, caller, kb_id=kb_id, document_id=document_id)
+    return RequestedDocument(kb_id=kb_id, document_id=document_id, message="The document is being indexed again.")
+
+
+@router.get(
+    "/knowledge-bases/{kb_id}/jobs",
+    operation_id="jobs.list",
+    summary="List the jobs of a knowledge base",
+    response_model=JobList,
+)
+async def list_jobs(
+    database: Database, caller: Reader, kb_id: str, *, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+) -> JobList:
+    """List the jobs of a knowledge base with their progress, newest first."""
+    jobs, total_count = await run_job.list_jobs(database, caller, kb_id=kb_id, skip=skip, limit=limit)
+    return JobList(jobs=[_view(job) for job in jobs], total_count=total_count)
 
 
 @router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", summary="Get the progress of a job", response_model=JobView)

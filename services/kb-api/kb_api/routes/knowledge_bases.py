@@ -19,6 +19,7 @@ from kb_contracts.api.knowledge_bases import (
 )
 from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
 from kb_contracts.api.model import MessageResponse
+from kb_contracts.identifiers import Identifier
 from kb_shared.http.limited_keys import key_limited, open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
@@ -67,6 +68,7 @@ async def list_all(
     limit: Limit = DEFAULT_LIMIT,
     name_search: NameSearch = None,
     status: Annotated[ShownStatus | None, Query(description="Only knowledge bases with this status.")] = None,
+    tag_id: Annotated[Identifier | None, Query(description="Only knowledge bases with this tag.")] = None,
     sort: Annotated[Sort, Query(description="Field to sort by; `-` means descending.")] = "-created_at",
 ) -> KnowledgeBaseList:
     """List the knowledge bases of the organization."""
@@ -78,6 +80,7 @@ async def list_all(
         sort=sort,
         status=None if status is None else Status(status),
         name_search=name_search,
+        tag_id=tag_id,
         kb_ids=caller.kb_ids,
     )
     return KnowledgeBaseList(

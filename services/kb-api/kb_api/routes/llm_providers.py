@@ -1,13 +1,23 @@
 from kb_api.dependencies import Admin, Database, ProviderKeys
-from kb_contracts.api.llm_providers import LlmProviderView, PutLlmProvider
+from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, PutLlmProvider
 from kb_contracts.api.model import MessageResponse
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.llm_providers import LlmProvider
 
 router = organization_router("LLM providers")
+
+
+@router.get(
+    "/llm-providers", operation_id="llm_providers.list", summary="List providers", response_model=LlmProviderList
+)
+async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> LlmProviderList:
+    """List the providers for which the organization has stored a key, without the keys."""
+    kept, total_count = await llm_providers.find_page(database, caller.organization_id, skip=skip, limit=limit)
+    return LlmProviderList(llm_providers=[_view(each) for each in kept], total_count=total_count)
 
 
 @router.put("/llm-providers/{provider}", summary="Store the key of a provider", response_model=LlmProviderView)

@@ -1,5 +1,7 @@
 from kb_api.dependencies import Database, Reader, Settings, Writer
-from kb_contracts.api.tags import PutTag, TagList, TagView
+from kb_api.routes.knowledge_bases import NameSearch
+from kb_contracts.api.tags import PutTag, RenameTag, TagList, TagView
+from kb_contracts.identifiers import Identifier
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
@@ -26,8 +28,26 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
     return TagView(tag_id=body.tag_id, name=body.name)
 
 
+@router.put(
+    "/tags/{tag_id}",
+    operation_id="tags.put_by_id",
+    summary="Create or rename a tag by its id",
+    response_model=TagView,
+    responses=responses(409),
+)
+async def put_by_id(
+    database: Database, settings: Settings, caller: Writer, tag_id: Identifier, *, body: RenameTag
+) -> TagView:
+    """Create a tag with this id, or rename the existing one."""
+    return await put(database, settings, caller, PutTag(tag_id=tag_id, name=body.name))
+
+
 @router.get("/tags", summary="List tags", response_model=TagList)
-async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
+async def list_all(
+    database: Database, caller: Reader, *, name_search: NameSearch = None, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+) -> TagList:
     """List the tags of the organization, without deleted ones."""
-    found, total_count = await tags.find_page(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await tags.find_page(
+        database, caller.organization_id, name_search=name_search, skip=skip, limit=limit
+    )
     return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)

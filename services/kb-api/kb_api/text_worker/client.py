@@ -13,7 +13,7 @@ from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.errors import TransientError
 
 IDLE_S: Final = 60.0
-"""Time after which a process that is not used ends, so that its memory is free."""
+"""Time without requests after which the process ends, so that its memory is free."""
 START_WITHIN_S: Final = 30.0
 """Time limit of its start: to load its libraries takes 2 s of CPU, which a busy machine may not have."""
 ANSWER_WITHIN_S: Final = 20.0

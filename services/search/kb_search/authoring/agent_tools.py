@@ -27,6 +27,10 @@ def default_tool_name(kb_name: str, taken: Collection[str]) -> str:
     return name
 
 
+def default_tool_description(kb_name: str) -> str:
+    return f"Search {kb_name} knowledge base"
+
+
 def append_tool(
     tools: Sequence[KnowledgeBaseTool], added: AddTool, *, kb_name: str, tool_id: str
 ) -> list[KnowledgeBaseTool]:
@@ -48,7 +52,7 @@ def append_tool(
         tool_id=tool_id,
         kb_id=added.kb_id,
         tool_name=added.tool_name or default_tool_name(kb_name, taken),
-        tool_description=added.tool_description or f"Search {kb_name} knowledge base",
+        tool_description=added.tool_description or default_tool_description(kb_name),
         default_top_k=added.default_top_k,
         default_min_score=added.default_min_score,
         kb_name=kb_name,

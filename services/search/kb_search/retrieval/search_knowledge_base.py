@@ -215,7 +215,7 @@ class KnowledgeBaseSearch:
     def _log_query(
         self, organization_id: str, query: SearchQuery, *, outcome: _SearchOutcome, search_caller: SearchCaller
     ) -> None:
-        if query.skip:
+        if query.skip or not search_caller.is_logged:
             return  # only the first page of a search is logged
         self._query_log.add_query(
             LoggedQuery(

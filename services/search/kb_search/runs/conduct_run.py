@@ -10,11 +10,13 @@ from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.events import SendEvent
 from kb_search.runs.plan import Plan
-from kb_search.runs.run_errors import map_run_error
+from kb_search.runs.run_cancellations import RunCancellations
+from kb_search.runs.run_errors import RunCancelled, map_run_error
 from kb_search.runs.run_execution import RunExecution
 from kb_search.runs.run_recorder import RunRecorder
 from kb_search.runs.run_response import to_view
 from kb_search.runs.run_tools import RunTools
+from kb_search.store.keys import RunKey
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
 from kb_shared.concurrency.fair_queue import FairQueue
@@ -37,6 +39,7 @@ class Conductor:
     ) -> None:
         """Construct it; `max_passage_tokens` limits what one call of a tool returns."""
         self._recorder = RunRecorder(database)
+        self._cancellations = RunCancellations(database)
         self._search = search
         self._chat = chat
         self._fair_queue = fair_queue
@@ -74,11 +77,13 @@ class Conductor:
         failure: RequestError | None = None
         status = RunStatus.FAILED
         try:
-            await execution.converse()
+            await self._cancellations.carry_out(RunKey(plan.organization_id, plan.run_id), execution.converse())
             status = RunStatus.COMPLETED
         except asyncio.CancelledError:
             status = RunStatus.CANCELLED
             raise
+        except RunCancelled as error:
+            failure, status = error, RunStatus.CANCELLED
         except (KbError, PyMongoError) as error:
             failure = map_run_error(error)
         finally:
@@ -93,6 +98,7 @@ class Conductor:
 
     async def close(self) -> None:
         """Wait until all runs that ended are stored."""
+        await self._cancellations.close()
         await self._recorder.close()
 
 

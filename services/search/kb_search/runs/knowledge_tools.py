@@ -43,15 +43,21 @@ class KnowledgeTool:
     default_top_k: int = DEFAULT_TOP_K
     min_score: float | None = None
     """Minimum relevance, unless a call sets another; None: the setting of each KB."""
+    filterable_metadata: Sequence[str] = ()
+    """Metadata keys that filters can compare by order, which the description names."""
 
     def describe(self) -> Tool:
         """Return the tool as a function-calling schema."""
-        parameters = build_search_parameters(self.default_top_k, self.min_score)
+        parameters = build_search_parameters(
+            self.default_top_k, self.min_score, filterable_metadata=self.filterable_metadata
+        )
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
-def build_search_parameters(default_top_k: int, default_min_score: float | None = None) -> dict[str, Any]:
+def build_search_parameters(
+    default_top_k: int, default_min_score: float | None = None, *, filterable_metadata: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the JSON schema of `SearchArguments`, with descriptions for the model."""
     return {
         "type": "object",
@@ -74,10 +80,7 @@ def build_search_parameters(default_top_k: int, default_min_score: float | None 
             },
             "metadata_filter": {
                 "type": "object",
-                "description": (
-                    'Search only documents with this metadata, for example {"year": {"$gte": 2025}}, or with this part '
-                    'of their name: {"document_name": {"$contains": "report"}}.'
-                ),
+                "description": _METADATA_FILTER + _describe_keys(filterable_metadata),
             },
             "coalesce_neighbors": {
                 "type": "integer",
@@ -97,6 +100,18 @@ def build_search_parameters(default_top_k: int, default_min_score: float | None 
         "required": ["query"],
         "additionalProperties": False,
     }
+
+
+_METADATA_FILTER: Final = (
+    'Search only documents with this metadata, for example {"year": {"$gte": 2025}}, or with this part of their name: '
+    '{"document_name": {"$contains": "report"}}.'
+)
+
+
+def _describe_keys(filterable_metadata: Sequence[str]) -> str:
+    if not filterable_metadata:
+        return ""
+    return f" Keys that can be compared with $ne, $nin, $gt, $gte, $lt and $lte: {', '.join(filterable_metadata)}."
 
 
 def _format_min_score(min_score: float | None) -> str:

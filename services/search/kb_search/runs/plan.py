@@ -10,6 +10,7 @@ from kb_search.runs.discussed_document import DiscussedDocument
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import RunLimits
 from kb_search.runs.passages import PromptDelimiter, remove_invisible_characters
+from kb_search.store.query_log import Origin
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
@@ -44,6 +45,7 @@ class Plan:
     schema: Mapping[str, Any] | None
     limits: RunLimits
     delimiter: PromptDelimiter
+    origin: Origin = "sdk"
     thread_id: str | None = None
     prompt_id: str | None = None
     agent_id: str | None = None
@@ -88,4 +90,6 @@ class Plan:
             document_name=None if document is None else document.name,
             document_truncated=document is not None and document.truncated,
             is_json=self.schema is not None,
+            origin=self.origin,
+            kb_ids=tuple(dict.fromkeys(kb_id for tool in self.tools for kb_id in tool.kb_ids)),
         )

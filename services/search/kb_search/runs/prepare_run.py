@@ -23,6 +23,7 @@ from kb_search.runs.plan import Plan
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
 from kb_search.store.keys import PromptKey, ThreadKey
+from kb_search.store.query_log import Origin
 from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
@@ -68,7 +69,7 @@ class Preparation:
         self._settings = settings
         self._thread = SharedThread("schemas", share_of=lambda _: SHARE_OF_ORGANIZATION)
 
-    async def plan(self, caller: Caller, request: RunRequest) -> Plan:
+    async def plan(self, caller: Caller, request: RunRequest, *, origin: Origin) -> Plan:
         """Build the plan of a run.
 
         Raises:
@@ -106,6 +107,7 @@ class Preparation:
             agent_id=request.agent_id,
             document=await self._read_document(caller, document_id=request.document_id),
             clean_strings=request.clean_strings,
+            origin=origin,
         )
 
     async def check_answer_schema(self, organization_id: str, field: str, schema: Mapping[str, Any] | None) -> None:

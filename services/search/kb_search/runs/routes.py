@@ -1,10 +1,10 @@
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from kb_contracts.api.model import MessageResponse
-from kb_contracts.api.runs import RunList, RunRequest, RunView
+from kb_contracts.api.model import MessageResponse, Timestamp
+from kb_contracts.api.runs import RunFeedback, RunList, RunRequest, RunSummary, RunView
 from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
     Conductor,
@@ -17,13 +17,15 @@ from kb_search.dependencies import (
     ThreadCreator,
     Writer,
 )
+from kb_search.origin import OriginHeader, to_origin
 from kb_search.runs.events import discard_event
 from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
 from kb_search.runs.run_response import to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
-from kb_search.store.runs import Thread
+from kb_search.store.query_log import Origin
+from kb_search.store.runs import RunStatus, RunsWanted, Thread
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
 from kb_shared.http.changes import commit_change, record_beforehand
@@ -40,6 +42,8 @@ EVENT_STREAM: Final = "text/event-stream"
 
 router = organization_router("runs")
 
+WantedId = Annotated[str | None, Query(min_length=1, max_length=128, description="Only runs with this one.")]
+
 
 @router.post(
     "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
@@ -55,6 +59,7 @@ async def start(
     *,
     body: RunRequest,
     request: Request,
+    origin: OriginHeader = "sdk",
 ) -> Response | RunView:
     """Let a chat model search and answer.
 
@@ -65,7 +70,7 @@ async def start(
         # Its text is shown to the model, which repeats it when it is asked to.
         caller.check(Scope.READ)
     await limits.count_request("run", caller)
-    plan = await preparation.plan(caller, body)
+    plan = await preparation.plan(caller, body, origin=to_origin(origin))
     await record_beforehand(database, _begun(plan.run_id))
     if EVENT_STREAM in request.headers.get("accept", ""):
         events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
@@ -87,14 +92,37 @@ def _begun(run_id: str) -> RequestError:
 
 @router.get("/runs", summary="List runs")
 @open_to_limited_keys
-async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
+async def list_all(
+    database: Database,
+    caller: Reader,
+    *,
+    thread_id: WantedId = None,
+    agent_id: WantedId = None,
+    prompt_id: WantedId = None,
+    kb_id: WantedId = None,
+    status: Annotated[RunStatus | None, Query(description="Only runs with this status.")] = None,
+    origin: Annotated[Origin | None, Query(description="Only runs that clients of this kind started.")] = None,
+    since: Annotated[Timestamp | None, Query(alias="from", description="Only runs that began then or later.")] = None,
+    until: Annotated[Timestamp | None, Query(alias="to", description="Only runs that began before.")] = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+) -> RunList:
     """List the runs of the organization, newest first. They are kept for 90 days.
 
     A key that is limited to knowledge bases sees its own runs and conversations only.
     """
-    found, total_count = await runs.page(
-        database, caller.organization_id, key_id=owner_if_limited(caller), skip=skip, limit=limit
+    wanted = RunsWanted(
+        thread_id=thread_id,
+        agent_id=agent_id,
+        prompt_id=prompt_id,
+        kb_id=kb_id,
+        key_id=owner_if_limited(caller),
+        origin=origin,
+        status=status,
+        since=since,
+        until=until,
     )
+    found, total_count = await runs.page(database, caller.organization_id, wanted, skip=skip, limit=limit)
     return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
@@ -106,6 +134,35 @@ async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     if owner_if_limited(caller) not in (None, run.key_id):
         raise NotFound("run")
     return to_view(run)
+
+
+@router.post(
+    "/runs/{run_id}/cancel",
+    operation_id="runs.cancel",
+    summary="Cancel a run",
+    status_code=202,
+    responses=responses(409),
+)
+@open_to_limited_keys
+async def cancel(database: Database, caller: Runner, run_id: str) -> RunSummary:
+    """Ask for the end of a run that goes on: it ends within a second or two, with the status `cancelled`."""
+    key = RunKey(caller.organization_id, run_id)
+    run = await runs.get(database, key)
+    if owner_if_limited(caller) not in (None, run.key_id):
+        raise NotFound("run")
+    if not await runs.request_cancellation(database, key):
+        raise RequestError(409, "run-ended", "The run has ended already; GET /runs/{run_id} returns it.")
+    return to_summary(run)
+
+
+@router.put("/runs/{run_id}/feedback", operation_id="runs.set_feedback", summary="Judge the answer of a run")
+@open_to_limited_keys
+async def set_feedback(database: Database, caller: Runner, run_id: str, body: RunFeedback) -> RunView:
+    """Store a judgement on a run that has ended, in place of an earlier one. It is kept as long as the run."""
+    key = RunKey(caller.organization_id, run_id)
+    if owner_if_limited(caller) not in (None, (await runs.get(database, key)).key_id):
+        raise NotFound("run")
+    return to_view(await runs.set_feedback(database, key, rating=body.rating, comment=body.comment))
 
 
 @router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
@@ -147,14 +204,8 @@ async def get_thread(
     """Return a conversation with its runs and their citations."""
     thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
     require_own_thread(caller, thread)
-    found, total_count = await runs.page(
-        database,
-        caller.organization_id,
-        thread_id=thread_id,
-        key_id=owner_if_limited(caller),
-        skip=skip,
-        limit=limit,
-    )
+    wanted = RunsWanted(thread_id=thread_id, key_id=owner_if_limited(caller))
+    found, total_count = await runs.page(database, caller.organization_id, wanted, skip=skip, limit=limit)
     summaries = [to_summary(run) for run in found]
     return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 

@@ -30,6 +30,13 @@ from kb_shared.http.problems import as_request_error
 _RETRY_AFTER_S: Final = 5.0
 
 
+class RunCancelled(RequestError):
+    """Run that a request has cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "run-cancelled", "The run was cancelled with POST /runs/{run_id}/cancel.")
+
+
 def run_budget_exhausted(limit: RunLimit) -> RequestError:
     """Build the problem of a run that used up one of its limits before it had an answer."""
     return RequestError(

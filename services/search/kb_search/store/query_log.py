@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from kb_contracts.api.insights import Insight
+from kb_contracts.api.insights import Insight, SearchGroup
 from kb_shared.mongo.database import Database, Row
 
 NAME = "query_log"
@@ -81,6 +81,7 @@ _ORDER: Final[dict[Insight, str]] = {
     "slow": "mean_ms",
 }
 _FAILED: Final[Row] = {"$in": ["$outcome", list(FAILURES)]}
+_FOUND_NOTHING: Final[Row] = {"$and": [{"$eq": ["$result_count", 0]}, {"$not": [_FAILED]}]}
 
 
 async def asked(
@@ -91,6 +92,7 @@ async def asked(
     since: datetime,
     until: datetime,
     kb_id: str | None = None,
+    origin: Origin | None = None,
     limited_to: Collection[str] | None = None,
     skip: int,
     limit: int,
@@ -105,14 +107,15 @@ async def asked(
     match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
     if kb_id is not None:
         match["kb_ids"] = kb_id
+    if origin is not None:
+        match["origin"] = origin
     if limited_to is not None:
         match["$nor"] = [{"kb_ids": {"$elemMatch": {"$nin": list(limited_to)}}}, {"kb_ids": []}]
-    found_nothing = {"$and": [{"$eq": ["$result_count", 0]}, {"$not": [_FAILED]}]}
     group = {
         "_id": "$same",
         "query": {"$last": "$query"},
         "searches": {"$sum": 1},
-        "without_results": {"$sum": {"$cond": [found_nothing, 1, 0]}},
+        "without_results": {"$sum": {"$cond": [_FOUND_NOTHING, 1, 0]}},
         "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
         # $avg ignores null.
         "mean_results": {"$avg": {"$cond": [_FAILED, None, "$result_count"]}},
@@ -140,3 +143,64 @@ async def asked(
     [found] = await rows.to_list()
     total = found["total"][0]["count"] if found["total"] else 0
     return [AskedQuery(**row) for row in found["page"]], total
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCount:
+    """Searches of one day, from one kind of client, in one KB, as far as they are told apart."""
+
+    searches: int
+    without_results: int
+    failed: int
+    mean_ms: float
+    day: str | None = None
+    """Day in UTC, such as `2026-01-31`."""
+    origin: Origin | None = None
+    kb_id: str | None = None
+
+
+_GROUPS: Final[dict[SearchGroup, Any]] = {
+    "day": {"$dateToString": {"date": "$asked_at", "format": "%Y-%m-%d"}},
+    "origin": "$origin",
+    "kb": "$kb_ids",
+}
+_GROUP_FIELDS: Final[dict[SearchGroup, str]] = {"day": "day", "origin": "origin", "kb": "kb_id"}
+MAX_GROUPS: Final = 10_000
+
+
+async def count_searches(
+    database: Database,
+    organization_id: str,
+    group_by: Collection[SearchGroup],
+    *,
+    since: datetime,
+    until: datetime,
+    kb_id: str | None = None,
+) -> list[SearchCount]:
+    """Count searches by day, origin and KB, in this order. A search of several KBs counts in each of them."""
+    match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
+    if kb_id is not None:
+        match["kb_ids"] = kb_id
+    by_kb: list[Row] = [{"$unwind": "$kb_ids"}] if "kb" in group_by else []
+    if by_kb and kb_id is not None:
+        by_kb.append({"$match": {"kb_ids": kb_id}})
+    fields = {_GROUP_FIELDS[each]: _GROUPS[each] for each in _GROUPS if each in group_by}
+    rows = await database[NAME].aggregate(
+        [
+            {"$match": match},
+            *by_kb,
+            {
+                "$group": {
+                    "_id": fields,
+                    "searches": {"$sum": 1},
+                    "without_results": {"$sum": {"$cond": [_FOUND_NOTHING, 1, 0]}},
+                    "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
+                    "mean_ms": {"$avg": "$duration_ms"},
+                }
+            },
+            {"$sort": {"_id": ASCENDING}},
+            {"$limit": MAX_GROUPS},
+        ],
+        allowDiskUse=True,
+    )
+    return [SearchCount(**row.pop("_id"), **row) async for row in rows]

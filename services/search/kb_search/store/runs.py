@@ -3,13 +3,13 @@
 A run is written when it begins and again when it ends, with or without an answer. It is kept for 90 days.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
@@ -102,8 +102,15 @@ class Run:
     """True if the model saw only the beginning of its text."""
     is_json: bool = False
     """True if the answer follows a schema."""
+    origin: str | None = None
+    """Kind of client that began it; None in rows from before this field."""
+    kb_ids: tuple[str, ...] = ()
+    """KBs that it could search; empty in rows from before this field."""
+    feedback: Row | None = None
+    """Judgement of a person on the answer, as `rating` and `comment`."""
 
 
+_CANCELLED: Final = "cancellation_requested"
 _CITATIONS: Final = RowMapper(StoredCitation)
 
 
@@ -111,7 +118,9 @@ def _citations_of(stored: Iterable[Row]) -> tuple[StoredCitation, ...]:
     return tuple(map(_CITATIONS.read, stored))
 
 
-_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus, "citations": _citations_of})
+_RUNS: Final = RowMapper(
+    Run, names={"run_id": "_id"}, convert={"status": RunStatus, "citations": _citations_of, "kb_ids": tuple}
+)
 
 
 async def begin(database: Database, run: Run) -> None:
@@ -131,29 +140,93 @@ async def get(database: Database, key: RunKey) -> Run:
     return _from_row(row)
 
 
-async def page(
-    database: Database,
-    organization_id: str,
-    *,
-    thread_id: str | None = None,
-    key_id: str | None = None,
-    skip: int,
-    limit: int,
-) -> tuple[list[Run], int]:
-    """Return one page of runs, newest first and without messages, and how many there are in all.
+@dataclass(frozen=True, slots=True)
+class RunsWanted:
+    """Conditions that all must hold; None: no condition."""
 
-    Args:
-        thread_id: thread of the runs; None: any.
-        key_id: API key that began the runs; None: any.
-    """
-    query = {"organization_id": organization_id} | _match_given(thread_id=thread_id, key_id=key_id)
+    thread_id: str | None = None
+    agent_id: str | None = None
+    prompt_id: str | None = None
+    kb_id: str | None = None
+    """KB that the run could search."""
+    key_id: str | None = None
+    """API key that began the run."""
+    origin: str | None = None
+    status: RunStatus | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    """End of the time in which it began, excluded."""
+
+
+async def page(
+    database: Database, organization_id: str, wanted: RunsWanted, *, skip: int, limit: int
+) -> tuple[list[Run], int]:
+    """Return one page of runs, newest first and without messages, and how many there are in all."""
+    query = {"organization_id": organization_id, **_conditions(wanted)}
     shown = {"messages": 0, "tool_calls": 0}
     rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+def _conditions(wanted: RunsWanted) -> Row:
+    conditions = _match_given(
+        thread_id=wanted.thread_id,
+        agent_id=wanted.agent_id,
+        prompt_id=wanted.prompt_id,
+        key_id=wanted.key_id,
+        origin=wanted.origin,
+        kb_ids=wanted.kb_id,
+    )
+    began = {"$gte": wanted.since, "$lt": wanted.until}
+    if given := {bound: time for bound, time in began.items() if time is not None}:
+        conditions["started_at"] = given
+    match wanted.status:
+        case None:
+            return conditions
+        case RunStatus.RUNNING:
+            return {**conditions, "status": RunStatus.RUNNING, "lost_after": {"$gte": datetime.now(UTC)}}
+        case RunStatus.LOST:
+            return {**conditions, "status": RunStatus.RUNNING, "lost_after": {"$lt": datetime.now(UTC)}}
+    return {**conditions, "status": wanted.status}
+
+
 def _match_given(**conditions: str | None) -> Row:
     return {name: value for name, value in conditions.items() if value is not None}
+
+
+async def request_cancellation(database: Database, key: RunKey) -> bool:
+    """Ask the process of a run to cancel it; False if the run has ended or is lost."""
+    going_on = {**_run_key(key), "status": RunStatus.RUNNING, "lost_after": {"$gte": datetime.now(UTC)}}
+    # Not a field of the run: its end replaces the row.
+    updated = await database[NAME].update_one(going_on, {"$set": {_CANCELLED: True}})
+    return updated.matched_count == 1
+
+
+async def find_cancelled(database: Database, keys: Collection[RunKey]) -> set[RunKey]:
+    """Return those of the runs that are to be cancelled."""
+    query = {
+        "_id": {"$in": [key.run_id for key in keys]},
+        "organization_id": {"$in": sorted({key.organization_id for key in keys})},
+        _CANCELLED: True,
+    }
+    rows = database[NAME].find(query, {"organization_id": 1})
+    return {RunKey(row["organization_id"], row["_id"]) async for row in rows}
+
+
+async def set_feedback(database: Database, key: RunKey, *, rating: str, comment: str) -> Run:
+    """Store the judgement on a run that has ended, in place of an earlier one.
+
+    Raises:
+        NotFound: There is no such run, or it has not ended: its end would replace the judgement.
+    """
+    ended = {**_run_key(key), "status": {"$ne": RunStatus.RUNNING}}
+    feedback = {"rating": rating, "comment": comment}
+    row = await database[NAME].find_one_and_update(
+        ended, {"$set": {"feedback": feedback}}, return_document=ReturnDocument.AFTER
+    )
+    if row is None:
+        raise NotFound("finished run")
+    return _from_row(row)
 
 
 async def find_latest_of_thread(

@@ -1,0 +1,27 @@
+"""The audit log of an organization."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class AuditEntryView(BaseModel):
+    entry_id: str
+    at: datetime = Field(description="Time of the call.")
+    key_id: str = Field(description="Id of the API key that made the call.", examples=["91f3c02a77de1b04"])
+    operation: str = Field(description="Name of the call.", examples=["api_keys.create"])
+    target: dict[str, str] = Field(
+        description="Ids in the path of the call, by name.", examples=[{"kb_id": "65f000000000000000000000"}]
+    )
+    outcome: Literal["succeeded", "refused", "failed"] = Field(
+        description="`succeeded`: the change, if there was one to make, is in effect. `refused`: 4xx. `failed`: 5xx; "
+        "whether the change is in effect may be unknown."
+    )
+    status: int = Field(description="HTTP status of the answer.")
+    request_id: str = Field(description="Id of the request, as in the header `X-Request-Id` and in the logs.")
+
+
+class AuditEntryList(BaseModel):
+    entries: list[AuditEntryView] = Field(description="Entries, newest first.")
+    next_cursor: str | None = Field(description="`cursor` of the next page; null after the last page.")

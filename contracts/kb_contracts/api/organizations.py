@@ -1,0 +1,19 @@
+"""Deletion of an organization."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class OrganizationDeletionView(BaseModel):
+    organization_id: str
+    state: Literal["running", "done"]
+    step: str = Field(
+        description="Step of the deletion: `requested`, `knowledge_bases` while they are being deleted, `messages` "
+        "while messages about them wait for Kafka, `rows`, `done`."
+    )
+    requested_at: datetime
+    requested_by: str = Field(description="Id of the API key that requested it. It is deleted last.")
+    deleted: dict[str, int] = Field(description="Number of deleted rows so far, by collection.")
+    finished_at: datetime | None = Field(description="Time of the end; null before.")
