@@ -1,8 +1,14 @@
-"""The `kb` command. Its subcommands come from the entry-point group `kb.commands`: functions that take the app."""
+"""The `kb` command. Further subcommands come from the entry-point group `kb.commands`: functions that take the app."""
 
+import sys
 from importlib.metadata import entry_points
+from typing import Annotated
 
 import typer
+
+from kb_client.command_line import ask, documents, knowledge_bases, profiles, search
+from kb_client.command_line.connection import GivenConnection
+from kb_client.errors import KbClientError
 
 COMMAND_GROUP = "kb.commands"
 
@@ -13,16 +19,37 @@ def create_app() -> typer.Typer:
         name="kb",
         help="Run and use knowledge bases over documents.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)
+    app.callback()(_keep_connection)
+    for group in (knowledge_bases.app, documents.app):
+        app.add_typer(group)
+    for module in (search, ask, profiles):
+        module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
     return app
 
 
 def main() -> None:
-    """Run one command. Exit status: 0 success, 1 failure, 2 wrong usage."""
-    create_app()()
+    """Run one command. Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C."""
+    try:
+        create_app()()
+    except KbClientError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _keep_connection(
+    context: typer.Context,
+    *,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Profile of `kb login` to use. Also KB_PROFILE.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="Address of the API. Also KB_BASE_URL.")] = None,
+    organization: Annotated[
+        str | None, typer.Option("--organization", help="Id of the organization. Also KB_ORGANIZATION.")
+    ] = None,
+) -> None:
+    context.obj = GivenConnection(base_url, organization, profile)

@@ -1,0 +1,72 @@
+"""Shows a run while it goes on: what the model does, its answer as it writes, and the passages that it cites."""
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from kb_client.command_line.output import open_console, visible
+from kb_client.command_line.search import describe_place
+
+if TYPE_CHECKING:
+    from kb_contracts.api.run_events import AnswerDelta, RunEvent
+    from kb_contracts.api.runs import CitationView
+
+_QUOTED_CHARACTERS: Final = 240
+
+
+class AnswerDisplay:
+    """Prints a run as its events come."""
+
+    def __init__(self) -> None:
+        self._status = open_console(errors=True).status("thinking")
+        self._iteration = 0
+        self._is_within_line = False
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+        self._end_line()
+
+    def show(self, event: "RunEvent") -> None:
+        """Print what an event says."""
+        if event.event == "tool.called":
+            self._status.update("searching")
+        elif event.event == "answer.delta":
+            self._status.stop()
+            self._write(event.data)
+
+    def _write(self, delta: "AnswerDelta") -> None:
+        if delta.iteration != self._iteration:
+            self._end_line()
+        self._iteration, text = delta.iteration, visible(delta.text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._is_within_line = bool(text) and not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._is_within_line:
+            print()
+        self._is_within_line = False
+
+
+def print_footnotes(citations: "list[CitationView]") -> None:
+    """Print document, page and quote of each passage that an answer cites."""
+    console = open_console()
+    for citation in sorted(citations, key=lambda each: each.number):
+        place = describe_place(citation.source, citation.heading_path, citation.page_start, page_end=citation.page_end)
+        console.print(f"\n[{citation.number}] {', '.join([visible(citation.source), *place])}", soft_wrap=True)
+        if citation.text:
+            console.print(f"    {quote(citation.text)}", style="dim", soft_wrap=True)
+
+
+def quote(text: str) -> str:
+    """Return the beginning of a passage on one line, in quotation marks."""
+    words = visible(" ".join(text.split()))
+    if len(words) > _QUOTED_CHARACTERS:
+        words = words[:_QUOTED_CHARACTERS].rsplit(" ", 1)[0] + " ..."
+    return f'"{words}"'

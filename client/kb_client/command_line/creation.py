@@ -1,0 +1,59 @@
+"""Creates tags, and chooses the text analyzer of a new knowledge base."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kb_client.sync_client.client import Client
+    from kb_contracts.api.knowledge_bases import TextAnalyzer
+
+NAMES_OF_LANGUAGES: Final = {
+    "ca": "Catalan",
+    "da": "Danish",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "eu": "Basque",
+    "fi": "Finnish",
+    "fr": "French",
+    "hu": "Hungarian",
+    "hy": "Armenian",
+    "it": "Italian",
+    "nb": "Norwegian",
+    "nl": "Dutch",
+    "no": "Norwegian",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sv": "Swedish",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzerSuggestion:
+    analyzer: "TextAnalyzer"
+    sentence: str
+    """Says to people what was chosen, and why."""
+
+
+def suggest_analyzer(client: "Client", **about: Any) -> AnalyzerSuggestion:
+    """Return the analyzer that fits documents with some tags (`tag_ids`) or a `text`."""
+    preview = client.knowledge_bases.preview(**about, limit=1)
+    analyzer, language = preview.suggested_text_analyzer, preview.language.language
+    if language is None:
+        why = "no language is clearly the most frequent"
+    else:
+        why = f"the texts are {NAMES_OF_LANGUAGES.get(language, f'in the language {language}')}"
+    return AnalyzerSuggestion(analyzer, f"text analyzer {analyzer}: {why}")
+
+
+def create_tags(client: "Client", tag_ids: Sequence[str], *, names: dict[str, str] | None = None) -> None:
+    """Create the tags that do not exist; the others keep their names."""
+    missing = list(dict.fromkeys(tag_ids))
+    if not missing:
+        return
+    known = {each.tag_id for each in client.tags.list.iterate()}
+    for tag_id in missing:
+        if tag_id not in known:
+            client.tags.put(tag_id, name=(names or {}).get(tag_id, tag_id))

@@ -1,0 +1,370 @@
+"""`kb kb`: create, change and watch knowledge bases."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from kb_client.command_line.command_group import command_group
+from kb_client.command_line.connection import open_client
+from kb_client.command_line.knowledge_base_names import KnowledgeBaseArgument, find_knowledge_base
+from kb_client.command_line.output import AsJson, print_fields, print_json, print_more, print_table
+from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.unset import UNSET, Unset
+
+if TYPE_CHECKING:
+    from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseView, ShownStatus, TextAnalyzer
+    from kb_contracts.api.previews import KnowledgeBasePreview
+
+app = command_group("kb", about="Create, change and watch knowledge bases.")
+
+TagOptions = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Tag whose documents belong to it. Repeat the option for several tags."),
+]
+Chunker = Annotated[str | None, typer.Option("--chunker", help="Splits texts: recursive, sentence, token, ...")]
+ChunkSize = Annotated[int | None, typer.Option("--chunk-size", help="Greatest number of tokens of a passage.")]
+ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", help="Tokens that a passage repeats.")]
+EmbeddingModelOption = Annotated[str | None, typer.Option("--model", help="Embedding model.")]
+RowLimit = Annotated[int, typer.Option("--limit", min=0, help="Number of rows; 0 for all.")]
+
+
+@app.command("list", epilog="Example: kb kb list --name hand")
+def list_all(
+    context: typer.Context,
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="creating, building, indexing, active, error.")] = None,
+    limit: RowLimit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List knowledge bases."""
+    with open_client(context) as client:
+        wanted = cast("ShownStatus | None", status)
+        page = client.knowledge_bases.list(name_search=name, status=wanted, sort="name", limit=min(limit or 100, 100))
+        rows = client.knowledge_bases.list.iterate(name_search=name, status=wanted, sort="name")
+        found = [each for each, _ in zip(rows, range(limit or page.total_count), strict=False)]
+    if as_json:
+        print_json(
+            {"knowledge_bases": [each.model_dump(mode="json") for each in found], "total_count": page.total_count}
+        )
+        return
+    if not found:
+        print("There is no knowledge base. `kb docs push FOLDER` creates one for the files of a folder.")
+        return
+    print_table(
+        ("name", "id", "status", "documents", "passages", "tags"),
+        [(each.name, each.kb_id, _status(each), each.document_count, each.chunk_count, each.tag_ids) for each in found],
+        whole=("id",),
+    )
+    print_more(len(found), total_count=page.total_count)
+
+
+@app.command(epilog="Example: kb kb show handbook")
+def show(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Show the settings and the state of a knowledge base."""
+    with open_client(context) as client:
+        found = find_knowledge_base(client, kb)
+    _print_knowledge_base(found, as_json=as_json)
+
+
+@app.command(epilog='Example: kb kb create "Staff handbook" --tag handbook --tag policy')
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the knowledge base.")],
+    *,
+    tag: TagOptions = None,
+    description: Annotated[
+        str | None, typer.Option("--description", help="What is in it, for people and models.")
+    ] = None,
+    chunker: Chunker = None,
+    chunk_size: ChunkSize = None,
+    chunk_overlap: ChunkOverlap = None,
+    model: EmbeddingModelOption = None,
+    analyzer: Annotated[
+        str | None,
+        typer.Option("--analyzer", help="Text analyzer, such as lucene.english. Default: fits the documents."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a knowledge base of all documents with one of the tags. TagOptions that do not exist are created."""
+    from kb_client.command_line.creation import create_tags, suggest_analyzer
+
+    with open_client(context) as client:
+        tags = tag or []
+        create_tags(client, tags)
+        suggestion = None
+        if analyzer is None and tags:
+            suggestion = suggest_analyzer(client, tag_ids=tags)
+        created = client.knowledge_bases.create(
+            name=name,
+            tag_ids=tags,
+            description=_unset_if_none(description),
+            chunker_type=cast("ChunkerName | Unset", _unset_if_none(chunker)),
+            chunk_size=_unset_if_none(chunk_size),
+            chunk_overlap=_unset_if_none(chunk_overlap),
+            embedding_model=_unset_if_none(model),
+            text_analyzer=cast(
+                "TextAnalyzer | Unset", _unset_if_none(analyzer or (suggestion and suggestion.analyzer))
+            ),
+        )
+    if suggestion is not None and not as_json:
+        print(suggestion.sentence)
+    _print_knowledge_base(created, as_json=as_json)
+
+
+@app.command(epilog="Example: kb kb edit handbook --name Handbook --add-tag policy")
+def edit(
+    context: typer.Context,
+    kb: KnowledgeBaseArgument,
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="New name.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="New description.")] = None,
+    add_tag: Annotated[list[str] | None, typer.Option("--add-tag", help="Tag to add.")] = None,
+    remove_tag: Annotated[list[str] | None, typer.Option("--remove-tag", help="Tag to remove.")] = None,
+    neighbors: Annotated[
+        int | None, typer.Option("--neighbors", help="Passages before and after a match that searches return.")
+    ] = None,
+    min_score: Annotated[float | None, typer.Option("--min-score", help="Smallest relevance of matches.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a knowledge base. What is not named stays as it is."""
+    from kb_client.command_line.creation import create_tags
+
+    if all(each is None for each in (name, description, add_tag, remove_tag, neighbors, min_score)):
+        raise typer.BadParameter("say what to change, for example --name or --add-tag")
+    with open_client(context) as client:
+        found = find_knowledge_base(client, kb)
+        tag_ids: list[str] | Unset = UNSET
+        if add_tag or remove_tag:
+            create_tags(client, add_tag or [])
+            tag_ids = [
+                each for each in dict.fromkeys([*found.tag_ids, *(add_tag or [])]) if each not in (remove_tag or [])
+            ]
+        changed = client.knowledge_bases.update(
+            found.kb_id,
+            name=_unset_if_none(name),
+            description=_unset_if_none(description),
+            tag_ids=tag_ids,
+            coalesce_neighbors=_unset_if_none(neighbors),
+            min_score=_unset_if_none(min_score),
+        )
+    _print_knowledge_base(changed, as_json=as_json)
+
+
+@app.command(epilog="Example: kb kb delete handbook --yes")
+def delete(
+    context: typer.Context,
+    kb: KnowledgeBaseArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a knowledge base with all its passages. Its documents stay."""
+    with open_client(context) as client:
+        found = find_knowledge_base(client, kb)
+        if not yes:
+            _confirm(f"Delete {found.name!r} with {found.chunk_count:,} passages?")
+        answer = client.knowledge_bases.delete(found.kb_id)
+    if as_json:
+        print_json({"kb_id": found.kb_id, **answer.model_dump(mode="json")})
+    else:
+        print(f"deleted {found.name} ({found.kb_id}); its documents stay")
+
+
+@app.command(epilog="Example: kb kb stats handbook")
+def stats(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Show size, charges and search indexes."""
+    with open_client(context) as client:
+        found = find_knowledge_base(client, kb)
+        counted = client.knowledge_bases.get_stats(found.kb_id)
+    if as_json:
+        print_json(counted)
+        return
+    print_fields(
+        {
+            "documents": f"{counted.document_count:,} of {counted.total_documents_with_tags:,} are indexed",
+            "passages": counted.chunk_count,
+            "last indexed": counted.last_indexed_at,
+            "SPUs": counted.spus,
+            "search indexes": [f"{each.name}: {each.status}" for each in counted.search_indexes],
+        }
+    )
+
+
+@app.command(epilog="Example: kb kb pause handbook")
+def pause(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Stop indexing. Searches go on."""
+    with open_client(context) as client:
+        changed = client.knowledge_bases.pause(find_knowledge_base(client, kb).kb_id)
+    if as_json:
+        print_json(changed)
+    else:
+        print(f"paused {changed.name}; `kb kb resume` goes on with the documents that wait")
+
+
+@app.command(epilog="Example: kb kb resume handbook")
+def resume(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Resume indexing."""
+    with open_client(context) as client:
+        changed = client.knowledge_bases.resume(find_knowledge_base(client, kb).kb_id)
+    if as_json:
+        print_json(changed)
+    else:
+        print(f"resumed {changed.name}")
+
+
+@app.command(epilog="Example: kb kb reindex handbook")
+def reindex(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Index all documents again. Passages whose text is the same cost nothing."""
+    with open_client(context) as client:
+        started = client.knowledge_bases.reindex(find_knowledge_base(client, kb).kb_id)
+    if as_json:
+        print_json(started)
+    else:
+        print(started.message)
+
+
+@app.command("retry-failed", epilog="Example: kb kb retry-failed handbook")
+def retry_failed(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+    """Try the documents again that could not be indexed."""
+    with open_client(context) as client:
+        started = client.knowledge_bases.retry_failed(find_knowledge_base(client, kb).kb_id)
+    if as_json:
+        print_json(started)
+    else:
+        print(started.message)
+
+
+@app.command(epilog="Example: kb kb explain handbook handbook.travel-4f1c2a9b7d3e5a60")
+def explain(
+    context: typer.Context,
+    kb: KnowledgeBaseArgument,
+    document: Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id of the document.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Explain why a document is in a knowledge base, or is not."""
+    with open_client(context) as client:
+        explained = client.knowledge_bases.explain_document(find_knowledge_base(client, kb).kb_id, document_id=document)
+    if as_json:
+        print_json(explained)
+        return
+    print(f"{explained.reason}\n")
+    document_tags = explained.document.tag_ids if explained.document else None
+    error = explained.job.error if explained.job else None
+    print_fields(
+        {
+            "status": explained.status,
+            "tags of the document": document_tags,
+            "tags of the knowledge base": explained.knowledge_base_tag_ids,
+            "shared": explained.shared_tag_ids,
+            "passages": explained.indexed.chunk_count if explained.indexed else 0,
+            **({"error": error.message} if error else {}),
+        }
+    )
+
+
+@app.command(epilog="Example: kb kb preview --tag handbook --chunk-size 400")
+def preview(
+    context: typer.Context,
+    kb: Annotated[
+        str | None, typer.Argument(metavar="[KB]", help="Existing knowledge base whose settings to use.")
+    ] = None,
+    *,
+    tag: TagOptions = None,
+    document: Annotated[str | None, typer.Option("--document", help="Id of a document whose passages to show.")] = None,
+    chunker: Chunker = None,
+    chunk_size: ChunkSize = None,
+    chunk_overlap: ChunkOverlap = None,
+    model: EmbeddingModelOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what settings would bring: documents, passages, cost and time. Nothing is changed or charged."""
+    if kb is None and not tag and document is None:
+        raise typer.BadParameter("name a knowledge base, --tag or --document")
+    with open_client(context) as client:
+        kb_id = find_knowledge_base(client, kb).kb_id if kb is not None else None
+        found = client.knowledge_bases.preview(
+            kb_id=_unset_if_none(kb_id),
+            tag_ids=_unset_if_none(tag or None),
+            document_id=_unset_if_none(document),
+            chunker_type=cast("ChunkerName | Unset", _unset_if_none(chunker)),
+            chunk_size=_unset_if_none(chunk_size),
+            chunk_overlap=_unset_if_none(chunk_overlap),
+            embedding_model=_unset_if_none(model),
+        )
+    if as_json:
+        print_json(found)
+    else:
+        _print_preview(found)
+
+
+def _print_preview(found: "KnowledgeBasePreview") -> None:
+    settings = found.settings
+    fields: dict[str, Any] = {
+        "chunker": f"{settings.chunker_type}, {settings.chunk_size} tokens, overlap {settings.chunk_overlap}",
+        "embedding model": settings.embedding_model,
+        "language": found.language.language,
+        "text analyzer that fits": found.suggested_text_analyzer,
+    }
+    if (documents := found.documents) is not None:
+        about = "" if documents.is_exact else "about "
+        fields |= {
+            "documents": documents.document_count,
+            "passages": f"{about}{documents.chunk_count:,}",
+            "SPUs": f"{about}{documents.spus:,} ({documents.cached_count:,} vectors were paid for before)",
+            "cost": "unknown" if documents.usd is None else f"{about}{documents.usd:.4f} US dollars",
+            "time": f"about {documents.duration_s:.0f} s",
+        }
+    print_fields(fields)
+    if found.text is not None:
+        print(f"\n{found.text.chunk_count} passages")
+        print_table(
+            ("#", "tokens", "characters", "text"),
+            [
+                (each.chunk_index, each.token_count, f"{each.start}-{each.end}", " ".join(each.content.split()))
+                for each in found.text.chunks
+            ],
+        )
+    for warning in found.warnings:
+        print(f"warning: {warning}")
+
+
+def _print_knowledge_base(found: "KnowledgeBaseView", *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "name": found.name,
+            "id": found.kb_id,
+            "status": _status(found) + (f": {found.status_reason}" if found.status_reason else ""),
+            "description": found.description or None,
+            "tags": found.tag_ids,
+            "documents": found.document_count,
+            "passages": found.chunk_count,
+            "chunker": f"{found.chunker_type}, {found.chunk_size} tokens, overlap {found.chunk_overlap}",
+            "embedding model": f"{found.embedding_model}, {found.embedding_dimensions} dimensions",
+            "text analyzer": found.text_analyzer,
+            "created": found.created_at,
+            "last searched": found.last_searched_at,
+        }
+    )
+    for warning in found.warnings:
+        print(f"warning: {warning}")
+
+
+def _status(found: "KnowledgeBaseView") -> str:
+    return f"{found.status}, paused" if found.paused_at else found.status
+
+
+def _unset_if_none(value: Any) -> Any:
+    """Return an option as an argument of the client: the API leaves out what was not given."""
+    return UNSET if value is None else value
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise UnusableRequest(f"{question} There is no terminal to ask on: pass --yes")
+    typer.confirm(question, abort=True)

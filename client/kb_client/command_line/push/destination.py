@@ -1,0 +1,99 @@
+"""Destination of pushed documents: tags, and the knowledge base that takes them."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from kb_client.command_line.creation import create_tags, suggest_analyzer
+from kb_client.command_line.knowledge_base_names import find_by_name, find_knowledge_base
+from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.unset import UNSET
+
+if TYPE_CHECKING:
+    from kb_client.sync_client.client import Client
+    from kb_contracts.api.knowledge_bases import KnowledgeBaseView
+
+_TAG_CHARACTERS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    tag_ids: tuple[str, ...]
+    """Tags that every document gets."""
+    kb_id: str | None = None
+    """Knowledge base to push to; None if it does not exist yet, or if only tags are named."""
+    name: str | None = None
+    """Name of the knowledge base; None if only tags are named."""
+
+    @property
+    def is_new(self) -> bool:
+        return self.name is not None and self.kb_id is None
+
+
+def find_destination(
+    client: "Client", *, kb: str | None, tag_ids: Sequence[str], sources: Sequence[str]
+) -> Destination:
+    """Return where documents go: the named knowledge base, the named tags, or one called like the pushed folder.
+
+    Raises:
+        UnusableRequest: several folders are pushed and no knowledge base is named, or the named one has no tag.
+    """
+    if kb is None and tag_ids:
+        return Destination(tuple(tag_ids))
+    if kb is None:
+        if len(sources) != 1:
+            raise UnusableRequest(f"{len(sources)} folders are pushed: name a knowledge base for them with --kb")
+        kb = sources[0]
+    found = _find_existing(client, kb)
+    if found is None:
+        return Destination((*tag_ids, tag_named(kb)), name=kb)
+    return Destination((*tag_ids, _tag_of(found)), found.kb_id, found.name)
+
+
+def create_knowledge_base(
+    client: "Client", destination: Destination, *, read_sample: Callable[[], str]
+) -> tuple[Destination, list[str]]:
+    """Create the knowledge base of a destination, and return sentences on what was chosen.
+
+    Args:
+        read_sample: returns text of the files, from which the text analyzer is chosen.
+    """
+    name, own_tag = destination.name or "", destination.tag_ids[-1]
+    sample = read_sample()
+    suggestion = suggest_analyzer(client, text=sample) if sample else None
+    create_tags(client, destination.tag_ids, names={own_tag: name})
+    created = client.knowledge_bases.create(
+        name=name,
+        tag_ids=[own_tag],
+        text_analyzer=UNSET if suggestion is None else suggestion.analyzer,
+    )
+    sentences = [f"created knowledge base {name!r} (tag {own_tag})"]
+    if suggestion is not None:
+        sentences.append(suggestion.sentence)
+    return replace(destination, kb_id=created.kb_id), sentences
+
+
+def tag_named(name: str) -> str:
+    """Return the id of the tag of a knowledge base that a push creates: the words of its name."""
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_TAG_CHARACTERS].strip("-")
+    # Without Latin letters nothing is left.
+    return words or f"kb-{sha256(name.encode()).hexdigest()[:12]}"
+
+
+def _find_existing(client: "Client", kb: str) -> "KnowledgeBaseView | None":
+    if re.fullmatch(r"[0-9a-f]{24}", kb) or len(find_by_name(client, kb)) > 0:
+        return find_knowledge_base(client, kb)
+    return None
+
+
+def _tag_of(found: "KnowledgeBaseView") -> str:
+    """Return the tag that brings a document into a knowledge base: the one of its name, or its first."""
+    if not found.tag_ids:
+        raise UnusableRequest(
+            f"knowledge base {found.name!r} has no tag, so no document gets into it: kb kb edit {found.kb_id} --add-tag"
+            f" {tag_named(found.name)}"
+        )
+    own = tag_named(found.name)
+    return own if own in found.tag_ids else found.tag_ids[0]

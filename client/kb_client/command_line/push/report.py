@@ -1,0 +1,76 @@
+"""Outcome of a push, file by file."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from kb_client.files.file_problem import FileProblem
+
+OutcomeKind: TypeAlias = Literal["searchable", "sent", "unchanged", "retagged", "deleted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    file: str
+    """Path for people: relative to the pushed folder."""
+    document_id: str | None
+    outcome: OutcomeKind
+    reason: str | None = None
+    """Why it failed, or is not searchable yet, and what to do."""
+    passages: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class PushReport:
+    """Outcomes so far."""
+
+    outcomes: list[FileOutcome] = field(default_factory=list)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of files that were left out, by reason."""
+    interrupted: bool = False
+
+    def add_problem(self, problem: FileProblem, *, shown: str | None = None, document_id: str | None = None) -> None:
+        self.outcomes.append(
+            FileOutcome(shown or str(problem.path), document_id, "failed", f"{problem.reason}; {problem.remedy}")
+        )
+
+    def count(self, kind: OutcomeKind) -> int:
+        return sum(each.outcome == kind for each in self.outcomes)
+
+    @property
+    def failures(self) -> list[FileOutcome]:
+        return [each for each in self.outcomes if each.outcome == "failed"]
+
+    def to_json(self, **more: Any) -> dict[str, Any]:
+        counts = {kind: self.count(kind) for kind in OutcomeKind.__args__}  # type: ignore[attr-defined]  # a Literal
+        files = [asdict(each) for each in self.outcomes if each.outcome != "unchanged"]
+        return {
+            **more,
+            "counts": counts,
+            "skipped": dict(self.skipped),
+            "interrupted": self.interrupted,
+            "files": files,
+        }
+
+
+def summarize(report: PushReport, *, duration_s: float) -> list[str]:
+    """Return the lines that end a push."""
+    words = {
+        "searchable": "searchable",
+        "sent": "sent",
+        "retagged": "got tags",
+        "deleted": "deleted",
+        "unchanged": "unchanged",
+        "failed": "failed",
+    }
+    counted: list[str] = [
+        f"{count:,} {word}"
+        for kind, word in words.items()
+        if (count := report.count(kind))  # type: ignore[arg-type]  # the keys are kinds
+    ]
+    lines = [f"{', '.join(counted) or 'Nothing to do'} in {duration_s:.1f} s"]
+    if report.skipped:
+        reasons = ", ".join(f"{count:,} x {reason}" for reason, count in report.skipped.items())
+        lines.append(f"left out: {reasons}")
+    return lines + [f"not pushed: {each.file}: {each.reason}" for each in report.failures]

@@ -1,0 +1,190 @@
+"""Sends files one after the other, and waits meanwhile for those that are being indexed."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from kb_client.command_line.push.display import PushDisplay
+from kb_client.command_line.push.report import FileOutcome, PushReport
+from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpNotFound, HttpUnprocessableContent, KbClientError
+from kb_client.files.file_problem import FileProblem
+
+if TYPE_CHECKING:
+    from kb_client.async_client.client import AsyncClient
+    from kb_client.files.file_parser import FileParser
+    from kb_client.files.found_file import FoundFile
+    from kb_client.files.parsed_file import ParsedFile
+    from kb_client.files.push_plan import PushPlan
+    from kb_contracts.api.documents import DocumentView
+
+MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
+_WAITING_AT_ONCE: Final = 16
+_READ_AT_ONCE: Final = 8
+_ONE_WAIT_S: Final = 20.0
+
+
+@asynccontextmanager
+async def first_error_raised() -> AsyncIterator[None]:
+    """Turn the group of errors of a task group into its first one.
+
+    Raises:
+        KbClientError: that one.
+    """
+    failure: BaseException | None = None
+    try:
+        yield
+    except* KbClientError as group:
+        failure = next(_leaves(group))
+    if failure is not None:
+        raise failure
+
+
+def _leaves(group: BaseExceptionGroup[KbClientError]) -> Iterator[KbClientError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
+async def read_documents(client: "AsyncClient", document_ids: Sequence[str]) -> dict[str, "DocumentView"]:
+    """Return the documents of the server, without those that it does not have."""
+    found: dict[str, DocumentView] = {}
+    left = iter(document_ids)
+
+    async def read() -> None:
+        for document_id in left:
+            try:
+                view = await client.documents.get(document_id)
+            except HttpNotFound:
+                continue
+            if view.alive:
+                found[document_id] = view
+
+    async with first_error_raised(), asyncio.TaskGroup() as readers:
+        for _ in range(_READ_AT_ONCE):
+            readers.create_task(read())
+    return found
+
+
+class Sender:
+    """Carries out a plan.
+
+    Args:
+        client: client of the organization.
+        parser: reads the files.
+        report: takes the outcomes, also of a push that is interrupted.
+        display: shows them.
+        wait: whether to wait until the documents are searchable.
+    """
+
+    def __init__(
+        self, client: "AsyncClient", parser: "FileParser", *, report: PushReport, display: PushDisplay, wait: bool
+    ) -> None:
+        self._client = client
+        self._parser = parser
+        self._report = report
+        self._display = display
+        self._wait = wait
+        self._slots = asyncio.Semaphore(_WAITING_AT_ONCE)
+        self._progress_at = time.monotonic()
+
+    async def carry_out(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:
+        """Delete, tag and send. Each document is one request, so that an interruption leaves none half done.
+
+        Raises:
+            KbClientError: the server can't be reached, or refuses everything.
+        """
+        async with first_error_raised(), asyncio.TaskGroup() as waiting:
+            await self._change(plan, files)
+            for document_id, tag_ids in plan.sends.items():
+                parsed = await self._read(files[document_id])
+                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=tag_ids):
+                    waiting.create_task(self._follow(parsed, files[document_id]))
+
+    async def _change(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:
+        for document_id in sorted(plan.deletes):
+            await self._client.documents.delete(document_id)
+            self._finish(FileOutcome(document_id, document_id, "deleted"))
+        for document_id, tag_ids in plan.retags.items():
+            await self._client.documents.replace_tags(document_id, tag_ids=sorted(tag_ids))
+            self._finish(FileOutcome(files[document_id].relative_path, document_id, "retagged"))
+
+    async def _read(self, file: "FoundFile") -> "ParsedFile | None":
+        self._display.show(file.relative_path, "reading")
+        parsed = await asyncio.to_thread(self._parser.parse, file)
+        if isinstance(parsed, FileProblem):
+            self._fail(file, f"{parsed.reason}; {parsed.remedy}")
+            return None
+        return parsed
+
+    async def _send(self, parsed: "ParsedFile", file: "FoundFile", *, tag_ids: frozenset[str]) -> bool:
+        self._display.show(file.relative_path, "sending")
+        try:
+            await self._client.documents.upload(
+                parsed.document_id,
+                parsed.text,
+                document_name=parsed.document_name,
+                tag_ids=sorted(tag_ids),
+                upload_date=parsed.upload_date,
+                metadata=parsed.metadata,
+                pages=[each.model_dump() for each in parsed.pages],
+                content_type=parsed.content_type,
+                source_digest=parsed.source_digest,
+            )
+        except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
+            self._fail(file, str(error))
+            return False
+        if not self._wait:
+            self._finish(FileOutcome(file.relative_path, parsed.document_id, "sent", warnings=parsed.warnings))
+        return self._wait
+
+    async def _follow(self, parsed: "ParsedFile", file: "FoundFile") -> None:
+        """Wait until a document is searchable, or can't become so."""
+        self._display.show(file.relative_path, "indexing")
+        async with self._slots:
+            while True:
+                view = await self._client.documents.get(parsed.document_id, wait="searchable", timeout_s=_ONE_WAIT_S)
+                outcome = judge(view, file.relative_path, warnings=parsed.warnings)
+                stalled = time.monotonic() - self._progress_at > MAX_WAIT_WITHOUT_PROGRESS_S
+                if outcome is not None or stalled:
+                    break
+        self._finish(
+            outcome
+            or FileOutcome(
+                file.relative_path,
+                parsed.document_id,
+                "sent",
+                f"still being indexed; later: kb docs show {parsed.document_id}",
+                warnings=parsed.warnings,
+            )
+        )
+
+    def _fail(self, file: "FoundFile", reason: str) -> None:
+        self._finish(FileOutcome(file.relative_path, file.document_id, "failed", reason))
+
+    def _finish(self, outcome: FileOutcome) -> None:
+        self._progress_at = time.monotonic()
+        self._report.outcomes.append(outcome)
+        self._display.finish(outcome)
+
+
+def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) -> FileOutcome | None:
+    """Return the outcome that the state of a document on the server means; None if it is still on its way."""
+    passages = max((each.chunk_count for each in view.knowledge_bases), default=0)
+    if view.searchable:
+        return FileOutcome(file, view.document_id, "searchable", passages=passages, warnings=warnings)
+    for each in view.knowledge_bases:
+        if each.status == "failed":
+            reason = each.error.message if each.error else "it can't be indexed"
+            remedy = f"then: kb kb retry-failed {each.kb_id}"
+            return FileOutcome(file, view.document_id, "failed", f"{reason}; {remedy}", warnings=warnings)
+        if each.status == "paused":
+            reason = f"knowledge base {each.name!r} is paused: kb kb resume {each.kb_id}"
+            return FileOutcome(file, view.document_id, "sent", reason, warnings=warnings)
+    if view.alive and not view.knowledge_bases:
+        reason = f"no knowledge base has the tag {' or '.join(view.tag_ids)}: kb kb create NAME --tag {view.tag_ids[0]}"
+        return FileOutcome(file, view.document_id, "sent", reason, warnings=warnings)
+    return None

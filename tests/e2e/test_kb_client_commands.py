@@ -1,0 +1,116 @@
+"""A person uses `kb` on a running system: pushes a folder, searches and asks."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kb_client import AsyncClient
+from tests.e2e.running_system import RunningSystem
+from tests.e2e.system import CHUNK_SIZE, MODEL
+
+KB = str(Path(sys.executable).with_name("kb"))
+TEXTS = {
+    "travel.md": "# Travel policy\n\nA night in a hotel in London may cost 220 euros.\n",
+    "guides/phones.txt": "A lost phone is reported to the help desk. The help desk locks it.\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    environment: dict[str, str]
+
+    async def run(self, *arguments: str | Path, status: int = 0) -> str:
+        """Run one command, and return what it printed after checking its exit status."""
+        process = await asyncio.create_subprocess_exec(
+            KB,
+            *map(str, arguments),
+            env=self.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        printed, errors = (each.decode() for each in await process.communicate())
+        assert process.returncode == status, printed + errors
+        return printed if status == 0 else printed + errors
+
+    async def read(self, *arguments: str | Path) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await self.run(*arguments, "--json"))
+        return answer
+
+
+@pytest.fixture
+def shell(running: RunningSystem, tmp_path: Path) -> Shell:
+    stack = running.system.stack
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KB_")}
+    return Shell(
+        inherited
+        | {
+            "HOME": str(tmp_path),
+            "NO_PROXY": "*",
+            "KB_BASE_URL": stack.base_url,
+            "KB_ORGANIZATION": stack.organization_id,
+            "KB_API_KEY": stack.api_key,
+        }
+    )
+
+
+@pytest.fixture
+async def folder(running: RunningSystem, tmp_path: Path) -> Path:
+    """Files, and a knowledge base with the quick model of the tests that has the name of their folder."""
+    folder = tmp_path / f"staff-{uuid4().hex[:8]}"
+    for name, text in TEXTS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    stack = running.system.stack
+    async with AsyncClient(stack.base_url, organization=stack.organization_id, api_key=stack.api_key) as client:
+        await client.tags.put(folder.name, name=folder.name)
+        await client.knowledge_bases.create(
+            name=folder.name, tag_ids=[folder.name], embedding_model=MODEL, chunk_size=CHUNK_SIZE, chunk_overlap=0
+        )
+    return folder
+
+
+async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(shell: Shell, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    printed = await shell.run("docs", "push", folder, status=1)
+    assert "2 searchable, 1 failed" in printed
+    assert "broken.pdf: it is damaged" in printed
+    (folder / "broken.pdf").unlink()
+
+    found = await shell.run("search", "hotel in London", "--kb", folder.name, "--top", "1")
+    assert "Travel policy" in found
+    assert "220 euros" in found
+    answer = await shell.run("ask", "Who locks a lost phone?", "--kb", folder.name)
+    assert "The help desk locks it." in answer
+    assert "] phones" in answer
+
+    second = await shell.read("docs", "push", folder)
+    assert (second["counts"]["unchanged"], second["files"]) == (2, [])
+
+    (folder / "travel.md").unlink()
+    third = await shell.read("docs", "push", folder, "--prune")
+    assert (third["counts"]["unchanged"], third["counts"]["deleted"]) == (1, 1)
+
+
+async def test_a_dry_run_sends_nothing(shell: Shell, folder: Path) -> None:
+    assert "Nothing was sent" in await shell.run("docs", "push", folder, "--dry-run")
+    listed = await shell.read("docs", "list", "--tag", folder.name)
+    assert listed["total_count"] == 0
+
+
+async def test_knowledge_bases_are_named_by_their_names_and_errors_say_what_to_do(shell: Shell, folder: Path) -> None:
+    shown = await shell.read("kb", "show", folder.name.upper())
+    assert shown["name"] == folder.name
+    changed = await shell.read("kb", "edit", folder.name, "--description", "Rules for travel")
+    assert changed["description"] == "Rules for travel"
+    unknown = await shell.run("kb", "show", "no such one", status=1)
+    assert "error: there is no knowledge base 'no such one'" in unknown
+    assert "--yes" in await shell.run("kb", "delete", folder.name, status=1)
+    assert "Usage" in await shell.run("kb", "list", "--wrong", status=2)
