@@ -99,6 +99,8 @@ The stack is ready.
   API key       {secrets.api_key}
   data, logs    {home.folder}{_monitoring_lines(state)}
 
+Next: `kb docs push FOLDER`, then `kb ask "..."`.
+
 To run the commands of the documentation, paste this line:
 
   export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key}

@@ -69,4 +69,5 @@ async def docs_stack(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> 
         returned=["KB_ID"],
     )
     of_operators = {"KB_MONGO_URI": stack.mongo_uri, "KB_MONGO_DATABASE": stack.database}
-    return DocsStack(printed_by_make_up | of_operators | values)
+    of_kb = {"KB_BASE_URL": stack.base_url, "KB_ORGANIZATION": stack.organization_id, "KB_API_KEY": stack.api_key}
+    return DocsStack(printed_by_make_up | of_operators | of_kb | values)

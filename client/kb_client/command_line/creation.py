@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
     from kb_contracts.api.knowledge_bases import TextAnalyzer
 
+_NO_LANGUAGE: Final = "zxx"
+"""ISO 639 code of texts without language, such as numbers."""
+
 NAMES_OF_LANGUAGES: Final = {
     "ca": "Catalan",
     "da": "Danish",
@@ -41,10 +44,10 @@ def suggest_analyzer(client: "Client", **about: Any) -> AnalyzerSuggestion:
     """Return the analyzer that fits documents with some tags (`tag_ids`) or a `text`."""
     preview = client.knowledge_bases.preview(**about, limit=1)
     analyzer, language = preview.suggested_text_analyzer, preview.language.language
-    if language is None:
+    if language in (None, _NO_LANGUAGE):
         why = "no language is clearly the most frequent"
     else:
-        why = f"the texts are {NAMES_OF_LANGUAGES.get(language, f'in the language {language}')}"
+        why = f"the texts are {NAMES_OF_LANGUAGES.get(language or '', f'in the language {language}')}"
     return AnalyzerSuggestion(analyzer, f"text analyzer {analyzer}: {why}")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -94,7 +95,7 @@ def push(context: typer.Context, request: PushRequest) -> int:
     except KeyboardInterrupt:
         report.interrupted = True
         _print_end(request, report, began_at=began_at)
-        print("interrupted; every document is either sent or not: push again to send the rest")
+        print("interrupted; every document is either sent or not: push again to send the rest", file=sys.stderr)
         return 130
     return 1 if report.failures else 0
 

@@ -61,7 +61,7 @@ class PushDisplay:
 
         line = Text(f"{_MARKS.get(outcome.outcome, ''):>4}  ", style=_STYLES.get(outcome.outcome, ""))
         line.append(visible(outcome.file), style="default")
-        details = [] if outcome.passages is None else [f"{outcome.passages:,} passages"]
+        details = [] if outcome.passages is None else [_count_passages(outcome.passages)]
         if outcome.outcome in ("searchable", "sent"):
             details.append(f"{time.monotonic() - began_at:.1f} s")
         if outcome.reason:
@@ -86,3 +86,7 @@ class PushDisplay:
             lines.append(Text(f"      and {more:,} more"))
         bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=40)
         return Group(*lines, Spinner("dots", Text(f"{self._done:,} of {self._total:,}")), bar)
+
+
+def _count_passages(count: int) -> str:
+    return "1 passage" if count == 1 else f"{count:,} passages"

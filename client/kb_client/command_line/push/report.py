@@ -69,7 +69,8 @@ def summarize(report: PushReport, *, duration_s: float) -> list[str]:
         for kind, word in words.items()
         if (count := report.count(kind))  # type: ignore[arg-type]  # the keys are kinds
     ]
-    lines = [f"{', '.join(counted) or 'Nothing to do'} in {duration_s:.1f} s"]
+    nothing = "Nothing was sent" if report.interrupted else "Nothing to do"
+    lines = [f"{', '.join(counted) or nothing} in {duration_s:.1f} s"]
     if report.skipped:
         reasons = ", ".join(f"{count:,} x {reason}" for reason, count in report.skipped.items())
         lines.append(f"left out: {reasons}")
