@@ -162,7 +162,8 @@ def _question(attack: Attack) -> str:
 
 def _events(stream: str) -> list[tuple[str, Mapping[str, Any]]]:
     found, name = [], ""
-    for line in stream.splitlines():
+    # A text may contain other ends of lines, which do not end a line of an event stream.
+    for line in stream.split("\n"):
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: "):

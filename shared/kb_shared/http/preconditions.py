@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from kb_shared.errors import RequestError
 
-_TAG: Final = re.compile(r'\s*(?:W/)?"[^"\x00-\x20\x7f]*"\s*')
+_TAG: Final = re.compile(r'(?:W/)?"[^"\x00-\x20\x7f]*"')
 _VERSION: Final = re.compile(r'"(\d{1,18})"')
 
 ExpectedVersions: TypeAlias = AbstractSet[int] | None
@@ -45,7 +45,7 @@ def parse_if_match(header: str | None) -> ExpectedVersions:
     """Return the versions that a header names. Raises RequestError 422."""
     if header is None or header.strip() == "*":
         return None
-    tags = header.split(",")
+    tags = [tag.strip() for tag in header.split(",")]
     if not all(_TAG.fullmatch(tag) for tag in tags):
         raise RequestError(
             422,
@@ -54,7 +54,7 @@ def parse_if_match(header: str | None) -> ExpectedVersions:
             extra={"fields": [{"field": "If-Match", "message": 'Input should be ETags such as "3", or *'}]},
         )
     # A weak tag, and one that this system has not given, match nothing.
-    return frozenset(int(found[1]) for tag in tags if (found := _VERSION.fullmatch(tag.strip())))
+    return frozenset(int(found[1]) for tag in tags if (found := _VERSION.fullmatch(tag)))
 
 
 def require_version(version: int, expected: ExpectedVersions, *, what: str) -> None:
