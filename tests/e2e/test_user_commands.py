@@ -1,4 +1,7 @@
-"""A person uses `kb` on a running system: pushes a folder, searches and asks."""
+"""A person uses `kb` on a running system: pushes a folder, searches and asks.
+
+The last file of its folder by name: the oracle of other files does not know of these documents and KBs.
+"""
 
 import asyncio
 import json
