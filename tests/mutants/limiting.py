@@ -25,7 +25,7 @@ _TURNS_OF_API: Final = "tests/integration/kb_api/test_fair_queue.py"
 _TURNS_OF_SEARCH: Final = "tests/integration/runs/test_fair_queue.py"
 
 _TAKE: Final = '    await limits.count_request("search", caller)\n'
-_ASKED: Final = "    query, search_caller = body.to_query(), _search_caller(caller, origin)\n"
+_ASKED: Final = "    query, search_caller = to_query(body), _search_caller(caller, origin)\n"
 
 MUTANTS: Final = (
     Mutant(

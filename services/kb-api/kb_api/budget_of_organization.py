@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
+from kb_contracts.api.budgets import BudgetStatus
 from kb_shared.mongo import budgets, index_jobs, spu_ledger
 from kb_shared.mongo.budgets import BudgetLimits, MonthlyBudget
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Spent
-
-BudgetStatus = Literal["ok", "soft_exceeded", "exhausted"]
 
 
 @dataclass(frozen=True, slots=True)

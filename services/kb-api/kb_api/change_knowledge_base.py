@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kb_api.create_knowledge_base import allowed_max_chunks, require_known_tags
-from kb_api.knowledge_base_request import ChangeKnowledgeBase
 from kb_api.life_cycle import LifeCycle
 from kb_api.source import SOURCE
+from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
 from kb_contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
+from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder

@@ -7,15 +7,12 @@ page.
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from kb_contracts.api.memberships import IndexStatus, OpenJobStatus, StatusFilter
 from kb_shared.mongo import document_index, documents, index_jobs
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-
-OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
-IndexStatus = Literal["indexed", "empty"]
-StatusFilter = Literal["all"] | IndexStatus | OpenJobStatus
 
 AggregationStage = dict[str, Any]
 

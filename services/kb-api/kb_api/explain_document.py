@@ -1,9 +1,10 @@
 """Explains why a document is, or is not, in a KB: its events, the tags of the KB, and the open work."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, OpenJobStatus, find_document
+from kb_api.documents_of_knowledge_base import ListedDocument, find_document
+from kb_contracts.api.memberships import DocumentStatus, OpenJobStatus
 from kb_shared.errors import NotFound
 from kb_shared.membership import Action, belongs, decide
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
@@ -13,8 +14,6 @@ from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-
-DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | OpenJobStatus
 
 _TO_BE_DONE: Final = {
     Action.INDEX: "It has not been indexed yet, or its text or the KB's settings have changed since.",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kb_contracts.api.reconcile import MAX_EXAMPLES
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import knowledge_bases, reconcile_plans
@@ -11,7 +12,6 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope, ReconcilePlan
 
-MAX_EXAMPLES: Final = 10
 _WITH_EXAMPLES: Final = ("missing", "stale", "orphan_vectors", "missing_embedding")
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
 from kb_api.life_cycle import LifeCycle
+from kb_contracts.api.jobs import JobStatus
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
@@ -13,8 +14,6 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
-
-JobStatus = Literal["running", "done", "cancelled"]
 
 CANCELLABLE: Final = frozenset({Kind.REINDEX, Kind.RETRY_FAILED})
 """Kinds that may be cancelled. Without the other kinds a KB would miss documents."""

@@ -2,15 +2,15 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import Query
-from pydantic import BaseModel, Field
 
+from kb_contracts.api.insights import CitedBy, DocumentInsight, DocumentInsights, Insight, QueryInsight, QueryInsights
+from kb_contracts.api.model import Timestamp
 from kb_search.dependencies import Database, Reader
 from kb_search.store import query_log, runs, uncited_documents
-from kb_search.store.query_log import Insight
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import knowledge_bases
@@ -27,44 +27,6 @@ Since = Annotated[
     Query(alias="from", description=f"Beginning of the time range. Default: {DEFAULT_RANGE.days} days before `to`."),
 ]
 Until = Annotated[Timestamp | None, Query(alias="to", description="End of the time range, excluded. Default: now.")]
-CitedBy = Literal["most_cited", "never_cited"]
-
-
-class QueryInsight(BaseModel):
-    """Searches for the same text. Upper and lower case and white space make no difference."""
-
-    query: str = Field(description="Text of the query as last sent.")
-    searches: int = Field(description="Number of searches for this text.")
-    without_results: int = Field(description="Number of searches that were answered without a result.")
-    failed: int = Field(description="Number of searches that were refused or could not be answered.")
-    mean_results: float = Field(description="Mean number of results of answered searches; 0 if there is none.")
-    mean_ms: float = Field(description="Mean duration in milliseconds.")
-    max_ms: float = Field(description="Longest duration in milliseconds.")
-    last_asked_at: datetime = Field(description="Time of the last search.")
-
-
-class QueryInsights(BaseModel):
-    since: datetime = Field(description="Beginning of the time range.")
-    until: datetime = Field(description="End of the time range, excluded.")
-    queries: list[QueryInsight]
-    total_count: int = Field(description="Number of items on all pages.")
-
-
-class DocumentInsight(BaseModel):
-    document_id: str
-    document_name: str = Field(description="Name of the document when it was last cited.")
-    runs: int = Field(0, description="Number of runs that cite the document.")
-    citations: int = Field(default=0, description="Number of citations in these runs.")
-    last_cited_at: datetime | None = Field(
-        default=None, description="Time of the last run that cites the document; null if there is none."
-    )
-
-
-class DocumentInsights(BaseModel):
-    since: datetime = Field(description="Beginning of the time range.")
-    until: datetime = Field(description="End of the time range, excluded.")
-    documents: list[DocumentInsight]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.get("/insights/knowledge-bases/{kb_id}/documents", summary="List cited or uncited documents")

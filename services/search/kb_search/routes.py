@@ -1,11 +1,18 @@
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Header
 
+from kb_contracts.api.search import (
+    SearchOrigin,
+    SearchRequest,
+    SearchResponse,
+    SearchSeveralRequest,
+    SearchSeveralResponse,
+)
 from kb_search.dependencies import KnowledgeBaseSearch, RequestLimits, SearchKey
 from kb_search.retrieval.query import SearchCaller
-from kb_search.search_request import SearchRequest, SearchSeveralRequest
-from kb_search.search_response import SearchResponse, SearchSeveralResponse
+from kb_search.search_request import to_query
+from kb_search.search_response import to_response, to_several_response
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -14,7 +21,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 router = organization_router("search")
 
 OriginHeader = Annotated[
-    Literal["sdk", "console", "dashboard", "cli"],
+    SearchOrigin,
     Header(
         alias="X-KB-Origin",
         description="Kind of client, for the query log. `dashboard` means the same as `console`. Default: `sdk`.",
@@ -35,11 +42,11 @@ async def search(
     """Search by meaning, by words, or both, and return the best matching chunks."""
     caller = key.caller
     await limits.count_request("search", caller)
-    query, search_caller = body.to_query(), _search_caller(caller, origin)
+    query, search_caller = to_query(body), _search_caller(caller, origin)
     answer = await knowledge_base_search.search(
         KnowledgeBaseKey(caller.organization_id, kb_id), query=query, search_caller=search_caller, key=key
     )
-    return SearchResponse.from_answer(query, answer)
+    return to_response(query, answer)
 
 
 @router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429))
@@ -57,11 +64,11 @@ async def search_several(
     """
     caller = key.caller
     await limits.count_request("search", caller)
-    query, search_caller = body.to_query(), _search_caller(caller, origin)
+    query, search_caller = to_query(body), _search_caller(caller, origin)
     answer = await knowledge_base_search.search_several(
         caller.organization_id, kb_ids=body.kb_ids, query=query, search_caller=search_caller, key=key
     )
-    return SearchSeveralResponse.from_answer(query, answer)
+    return to_several_response(query, answer)
 
 
 def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from kb_contracts.api.problems import Problem
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import Misconfigured
 from kb_shared.http import problems
@@ -20,7 +21,6 @@ from kb_shared.http.dependencies import provide
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
-from kb_shared.http.problems import Problem
 from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
 from kb_shared.settings import HttpSettings

@@ -51,8 +51,9 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
         body: TypeAdapter[Any] | None = None
-        if self.body_field is not None and (annotation := self.body_field.field_info.annotation) is not None:
-            body = TypeAdapter(annotation)
+        if self.body_field is not None:
+            # With the validators that the signature of the handler adds to the model.
+            body = TypeAdapter(self.body_field.field_info.rebuild_annotation())
         security = next(_authenticators(self.dependant), None)
 
         async def handle_checked(request: Request, organization_id: str) -> Response:

@@ -6,31 +6,9 @@ offers the parts (ADR 21): the English one can be put together from its own part
 their language and keep stop words.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from kb_shared.mongo.database import Row
-
-TextAnalyzer: TypeAlias = Literal[
-    "lucene.standard",
-    "lucene.english",
-    "lucene.armenian",
-    "lucene.basque",
-    "lucene.catalan",
-    "lucene.danish",
-    "lucene.dutch",
-    "lucene.finnish",
-    "lucene.french",
-    "lucene.german",
-    "lucene.hungarian",
-    "lucene.italian",
-    "lucene.norwegian",
-    "lucene.portuguese",
-    "lucene.romanian",
-    "lucene.russian",
-    "lucene.spanish",
-    "lucene.swedish",
-]
-"""Analyzer of texts: splits words only, or also reduces them to the stems of a language."""
 
 _PREFIX: Final = "lucene."
 _LOWERCASE: Final[Row] = {"type": "lowercase"}

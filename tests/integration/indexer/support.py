@@ -14,11 +14,11 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
-from kb_api.knowledge_base_request import ChangeKnowledgeBase
 from kb_api.life_cycle import STEPS, LifeCycle
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.settings import ApiSettings
 from kb_contracts import topics
+from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
 from kb_contracts.cloudevents import Payload, decode, encode
 from kb_contracts.documents import (
     DocumentDeleted,

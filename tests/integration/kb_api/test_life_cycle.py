@@ -8,6 +8,7 @@ from pymongo import AsyncMongoClient
 
 from kb_api import life_cycle
 from kb_api.life_cycle import LifeCycle
+from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
 from kb_local.mongod import Mongod
@@ -137,7 +138,7 @@ async def test_the_text_index_has_the_analyzer_that_was_asked_for(organization: 
 
 
 def test_every_analyzer_that_may_be_asked_for_is_one_of_the_local_stack_too() -> None:
-    assert set(get_args(text_analyzers.TextAnalyzer)) <= ANALYZERS.keys()
+    assert set(get_args(TextAnalyzer)) <= ANALYZERS.keys()
 
 
 async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(

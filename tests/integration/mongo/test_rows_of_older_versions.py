@@ -10,8 +10,8 @@ from bson import ObjectId
 from pymongo import AsyncMongoClient
 
 from kb_api import document_revisions
-from kb_api.routes.documents_in_kb import ChunkView
-from kb_search.runs.run_response import RunSummary
+from kb_api.routes.documents_in_kb import chunk_view
+from kb_search.runs.run_response import to_summary
 from kb_search.store import runs
 from kb_search.store.keys import RunKey
 from kb_shared.mongo import budgets, document_texts, outbox, tags, vectors
@@ -95,7 +95,7 @@ async def test_a_citation_without_a_relevance_is_shown(database: Database) -> No
         "citations": [citation],
     }
     await database[runs.NAME].insert_one(row)
-    [shown] = RunSummary.from_run(await runs.get(database, RunKey("acme", "r"))).citations
+    [shown] = to_summary(await runs.get(database, RunKey("acme", "r"))).citations
     assert (shown.source, shown.page_start, shown.relevance) == ("a.pdf", None, None)
 
 
@@ -121,5 +121,5 @@ async def test_a_chunk_without_pages_headings_and_a_type_is_listed(database: Dat
         return (await vectors.find_page_of_document(chunks, session, "d", skip=0, limit=10))[0]
 
     [chunk] = await in_transaction(database, read)
-    shown = ChunkView.from_chunk(chunk)
+    shown = chunk_view(chunk)
     assert (shown.content, shown.page_start, shown.heading_path, shown.chunk_type) == ("x", None, [], "text")

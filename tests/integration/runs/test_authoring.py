@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kb_contracts.api.runs import MAX_ITERATIONS
+from kb_contracts.api.search import MAX_TOP_K
 from kb_local.python_server import SearchNodeProcess
 from kb_search.bootstrap import build
-from kb_search.retrieval.query import MAX_TOP_K
-from kb_search.runs.run_request import MAX_ITERATIONS
 from kb_search.settings import SearchSettings
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import Author

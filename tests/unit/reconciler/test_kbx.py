@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_api import create_knowledge_base
-from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.settings import ApiSettings
+from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
 from kb_reconciler.export import kbx
 from kb_reconciler.export.id_mapping import IdMapping
 from kb_reconciler.export.kbx import FileConfiguration, KbxManifest, UnreadableFile

@@ -9,7 +9,7 @@ from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import FittedResults, Result, assemble_results
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_search.retrieval.selection import Hit, ResultPage
-from kb_search.search_response import SearchResponse
+from kb_search.search_response import to_response
 from kb_shared.mongo.vectors import STORED_CHUNKS
 from tests.knowledge_bases import build_knowledge_base
 
@@ -98,5 +98,5 @@ def test_a_chunk_from_before_a_field_was_stored_is_a_result_with_the_default() -
     answer = SearchAnswer([KB], {}, ResultPage([hit], 1, total_count_is_exact=True), fitted, 0, None, TIMINGS)
     [shown_over_mcp] = render_search_results(answer)[1]["results"]
     assert (shown_over_mcp["title"], shown_over_mcp["page_start"]) == ("", None)
-    [shown_over_http] = SearchResponse.from_answer(SearchQuery("one"), answer).results
+    [shown_over_http] = to_response(SearchQuery("one"), answer).results
     assert (shown_over_http.page_end, shown_over_http.heading_path, shown_over_http.metadata) == (None, [], {})

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_local.search_node.analyzers import ANALYZERS, Analyzer, Terms
 from kb_local.search_node.icu_normalize import icu_normalize
 from kb_local.search_node.text_definitions import StringField, parse_text_definition
-from kb_shared.mongo.text_analyzers import TextAnalyzer, folding
+from kb_shared.mongo.text_analyzers import folding
 
 NAMES = get_args(TextAnalyzer)
 # What these languages are written with; nothing that NFKC_Casefold changes, but capitals.

@@ -1,11 +1,8 @@
-from datetime import datetime
-from typing import Annotated
-
-from pydantic import BaseModel, Field
-
 from kb_api.dependencies import Admin, Database, Settings
+from kb_contracts.api.api_keys import ApiKeyList, ApiKeyView, CreateApiKey, CreatedApiKey
+from kb_contracts.api.model import MessageResponse
 from kb_shared.errors import NotFound
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Name, Skip, StrictModel, Timestamp
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -14,50 +11,6 @@ from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
-
-
-class CreateApiKey(StrictModel):
-    name: Name
-    scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)] = Field(
-        description="Permissions of the key. `admin` includes all others."
-    )
-    expires_at: Timestamp | None = Field(
-        default=None, description="Time from which the key is refused; null: it does not expire."
-    )
-
-
-class ApiKeyView(BaseModel):
-    key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
-    name: str
-    scopes: list[Scope]
-    created_at: datetime
-    expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
-    revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")
-    hashed_at: datetime = Field(
-        description="Time at which the stored hash was made. If the pepper was replaced later, the key still needs the "
-        "former pepper."
-    )
-
-    @classmethod
-    def from_key(cls, key: ApiKey) -> "ApiKeyView":
-        return cls(
-            key_id=key.key_id,
-            name=key.name,
-            scopes=sorted(key.scopes),
-            created_at=key.created_at,
-            expires_at=key.expires_at,
-            revoked_at=key.revoked_at,
-            hashed_at=key.hashed_at or key.created_at,
-        )
-
-
-class CreatedApiKey(ApiKeyView):
-    api_key: str = Field(description="The whole key, which is shown only in this response.")
-
-
-class ApiKeyList(BaseModel):
-    api_keys: list[ApiKeyView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.post(
@@ -79,20 +32,20 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         key_id=key_id,
         organization_id=caller.organization_id,
         name=body.name,
-        scopes=frozenset(body.scopes),
+        scopes=frozenset(map(Scope, body.scopes)),
         created_at=created_at,
         expires_at=body.expires_at,
         revoked_at=None,
     )
     await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.peppers.current)
-    return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
+    return CreatedApiKey(**_view(key).model_dump(), api_key=whole_key)
 
 
 @router.get("/api-keys", summary="List API keys", response_model=ApiKeyList)
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
     """List the API keys of this organization, also those that are revoked or expired."""
     keys, total_count = await api_keys.find_page(database, caller.organization_id, skip=skip, limit=limit)
-    return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
+    return ApiKeyList(api_keys=[_view(key) for key in keys], total_count=total_count)
 
 
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
@@ -101,3 +54,15 @@ async def revoke(database: Database, caller: Admin, key_id: str) -> MessageRespo
     if not await api_keys.revoke(database, caller.organization_id, key_id=key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")
+
+
+def _view(key: ApiKey) -> ApiKeyView:
+    return ApiKeyView(
+        key_id=key.key_id,
+        name=key.name,
+        scopes=sorted(key.scopes),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        hashed_at=key.hashed_at or key.created_at,
+    )

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel, Field
 
 from kb_api.dependencies import (
     Database,
@@ -15,14 +14,21 @@ from kb_api.dependencies import (
     StoredBytes,
 )
 from kb_api.document_overview import DocumentOverview, load_overview
-from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, to_deletion
+from kb_api.document_request import to_deletion, to_metadata_changed, to_ocr_completed, to_tags_changed
 from kb_api.documents_of_knowledge_base import ListedDocument
-from kb_api.explain_document import DocumentStatus
-from kb_api.publish_document_event import Published
-from kb_api.routes.documents_in_kb import DocumentState
-from kb_api.routes.knowledge_bases import DocumentError
-from kb_api.routes.unsendable_messages import UnsendableMessageView
+from kb_api.routes.documents_in_kb import document_state
+from kb_api.routes.knowledge_bases import document_error
+from kb_api.routes.unsendable_messages import message_view
 from kb_api.store_text import store_text
+from kb_contracts.api.documents import (
+    AcceptedChange,
+    DocumentView,
+    MembershipView,
+    PatchMetadata,
+    PatchTags,
+    PutDocument,
+    StoredTextView,
+)
 from kb_contracts.documents import DocumentEvent
 from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
@@ -59,106 +65,11 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 """Id in a request that creates the document if there is none."""
 
 
-class AcceptedChange(BaseModel):
-    """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
-
-    document_id: str
-    revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
-    changed: bool = Field(
-        description="Whether the event can change the document. False if greater revisions of all that it contains are "
-        "known; it is published in any case."
-    )
-
-    @classmethod
-    def from_published(cls, document_id: str, published: Published) -> "AcceptedChange":
-        return cls(document_id=document_id, revision=published.revision, changed=published.changes)
-
-
-class StoredTextView(BaseModel):
-    text_ref: str = Field(description="Reference to the text, for the field `text_ref` of an event within a day.")
-
-
-class MembershipView(BaseModel):
-    kb_id: str
-    name: str = Field(description="Name of the knowledge base.")
-    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
-    chunk_count: int = Field(description="Number of chunks that are searchable now.")
-    indexed_at: datetime | None = Field(
-        description="Time at which the document was last indexed in the knowledge base; null if it is not indexed."
-    )
-    attempts: int = Field(description="Number of failed or running attempts of the open job.")
-    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
-    next_attempt_at: datetime | None = Field(
-        description="Time of the next attempt; null if it can begin now or none is planned."
-    )
-
-    @classmethod
-    def from_listed(cls, kb: KnowledgeBase, listed: ListedDocument | None) -> "MembershipView":
-        if listed is None:
-            return cls(
-                kb_id=kb.kb_id,
-                name=kb.name,
-                status="not_in_knowledge_base",
-                chunk_count=0,
-                indexed_at=None,
-                attempts=0,
-                error=None,
-                next_attempt_at=None,
-            )
-        return cls(
-            kb_id=kb.kb_id,
-            name=kb.name,
-            status=listed.status,
-            chunk_count=listed.chunk_count,
-            indexed_at=listed.indexed_at,
-            attempts=listed.attempts,
-            error=DocumentError.from_fields(listed.error_type, listed.error_message),
-            next_attempt_at=listed.next_attempt_at,
-        )
-
-
-class DocumentView(DocumentState):
-    document_id: str
-    upload_date: datetime | None
-    content_type: str | None = Field(description="Media type of the original file, as given.")
-    metadata: dict[str, Any] = Field(
-        description='Metadata of the document. Dates have the form `{"$date": "2026-01-31T00:00:00Z"}`.'
-    )
-    accepted_revision: int | None = Field(
-        description="Greatest revision that was accepted over HTTP; null if there is none."
-    )
-    unsendable_messages: list[UnsendableMessageView] = Field(
-        description="Events of the document that were accepted and then permanently refused by Kafka. They have no "
-        "effect yet."
-    )
-    knowledge_bases: list[MembershipView] = Field(
-        description="Knowledge bases that contain the document, must index it or must remove it."
-    )
-
-    @classmethod
-    def of_overview(cls, overview: DocumentOverview) -> "DocumentView":
-        document = overview.document
-        return cls(
-            **DocumentState.from_document(document).model_dump(),
-            document_id=document.document_id,
-            upload_date=document.text.upload_date if document.text else None,
-            content_type=document.text.content_type if document.text else None,
-            metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
-            accepted_revision=overview.accepted_revision,
-            unsendable_messages=[UnsendableMessageView.from_message(message) for message in overview.unsendable],
-            knowledge_bases=[MembershipView.from_listed(kb, listed) for kb, listed in overview.knowledge_bases],
-        )
-
-
-def _as_given(value: Any) -> Any:
-    return {"$date": value.isoformat().replace("+00:00", "Z")} if isinstance(value, datetime) else value
-
-
 @router.get("/documents/{document_id}", summary="Get a document", response_model=DocumentView)
 async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
     """Return the document as its events describe it, and its state in each knowledge base."""
     overview = await load_overview(database, caller.organization_id, document_id=document_id)
-    return DocumentView.of_overview(overview)
+    return _view(overview)
 
 
 @router.put(
@@ -172,7 +83,7 @@ async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
 ) -> AcceptedChange:
     """Publish `document.ocr_completed.v1` with the text of a new or an existing document."""
-    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
+    return await _publish(publisher, to_ocr_completed(caller, document_id, body=body), revision=body.revision)
 
 
 @router.patch(
@@ -186,7 +97,7 @@ async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
 ) -> AcceptedChange:
     """Publish `document.tags_changed.v1` with all tags of the document."""
-    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
+    return await _publish(publisher, to_tags_changed(caller, document_id, body=body), revision=body.revision)
 
 
 @router.patch(
@@ -200,7 +111,7 @@ async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
 ) -> AcceptedChange:
     """Publish `document.metadata_changed.v1` with all metadata of the document."""
-    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
+    return await _publish(publisher, to_metadata_changed(caller, document_id, body=body), revision=body.revision)
 
 
 @router.delete(
@@ -222,7 +133,7 @@ async def delete(
 
 async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, revision: int | None) -> AcceptedChange:
     published = await publisher.publish(event, revision=revision)
-    return AcceptedChange.from_published(event.document_id, published)
+    return AcceptedChange(document_id=event.document_id, revision=published.revision, changed=published.changes)
 
 
 @router.put(
@@ -252,3 +163,45 @@ async def put_text(
         max_bytes=settings.max_text_bytes,
     )
     return StoredTextView(text_ref=text_ref)
+
+
+def _view(overview: DocumentOverview) -> DocumentView:
+    document = overview.document
+    return DocumentView(
+        **document_state(document).model_dump(),
+        document_id=document.document_id,
+        upload_date=document.text.upload_date if document.text else None,
+        content_type=document.text.content_type if document.text else None,
+        metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
+        accepted_revision=overview.accepted_revision,
+        unsendable_messages=[message_view(message) for message in overview.unsendable],
+        knowledge_bases=[_membership_view(kb, listed) for kb, listed in overview.knowledge_bases],
+    )
+
+
+def _as_given(value: Any) -> Any:
+    return {"$date": value.isoformat().replace("+00:00", "Z")} if isinstance(value, datetime) else value
+
+
+def _membership_view(kb: KnowledgeBase, listed: ListedDocument | None) -> MembershipView:
+    if listed is None:
+        return MembershipView(
+            kb_id=kb.kb_id,
+            name=kb.name,
+            status="not_in_knowledge_base",
+            chunk_count=0,
+            indexed_at=None,
+            attempts=0,
+            error=None,
+            next_attempt_at=None,
+        )
+    return MembershipView(
+        kb_id=kb.kb_id,
+        name=kb.name,
+        status=listed.status,
+        chunk_count=listed.chunk_count,
+        indexed_at=listed.indexed_at,
+        attempts=listed.attempts,
+        error=document_error(listed.error_type, listed.error_message),
+        next_attempt_at=listed.next_attempt_at,
+    )

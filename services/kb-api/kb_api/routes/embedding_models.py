@@ -1,26 +1,10 @@
-from pydantic import BaseModel, Field
-
 from kb_api.dependencies import Database, OrganizationModels, Reader
+from kb_contracts.api.embedding_models import EmbeddingModelList, EmbeddingModelView
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
 
 router = organization_router("embedding models")
-
-
-class EmbeddingModelView(BaseModel):
-    name: str = Field(description="Name for the field `embedding_model` of a knowledge base.")
-    provider: str
-    dimensions: int | None = Field(description="Default number of dimensions of a vector; null if it is not known.")
-    max_input_tokens: int | None = Field(description="Greatest number of tokens of one text; null if it is not known.")
-    key_present: bool = Field(
-        description="Whether this organization can use the model, with its own key or that of the deployment."
-    )
-
-
-class EmbeddingModelList(BaseModel):
-    embedding_models: list[EmbeddingModelView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.get("/embedding-models", summary="List embedding models", response_model=EmbeddingModelList)

@@ -1,62 +1,16 @@
 """Routes of jobs on a KB: start, watch, cancel, pause, resume."""
 
-from datetime import datetime
-
-from pydantic import BaseModel, Field
-
 from kb_api import run_job
 from kb_api.dependencies import Database, LifeCycle, Reader, Writer
-from kb_api.knowledge_base_response import KnowledgeBaseView
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
-from kb_api.run_job import JobProgress, JobStart, JobStatus
+from kb_api.run_job import JobProgress, JobStart
+from kb_contracts.api.jobs import JobView, Reindexing, Retrying
+from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo.backfills import Kind
 
 router = organization_router("jobs")
-
-
-class StartedJob(BaseModel):
-    status: JobStatus
-    message: str = Field(description="Description of the job for people.")
-    job_id: str | None = Field(description="Id of the job; null if there was nothing to do.")
-
-
-class Reindexing(StartedJob):
-    document_count: int = Field(description="Number of documents that are indexed again.")
-
-
-class Retrying(StartedJob):
-    retry_count: int = Field(description="Number of failed documents that are retried.")
-
-
-class JobView(BaseModel):
-    job_id: str
-    kind: Kind = Field(
-        description="Kind of job: `reindex`, `retry_failed`, `scan` after a change of tags or limits, or `resume`."
-    )
-    status: JobStatus = Field(description="State of the job.")
-    total: int = Field(description="Number of documents of the job.")
-    done: int = Field(description="Number of documents that are indexed, removed or failed so far.")
-    failed: int = Field(description="Number of documents that failed.")
-    eta_s: float | None = Field(
-        description="Estimated seconds until the job is done; null if it is over or nothing is done yet."
-    )
-    created_at: datetime
-
-    @classmethod
-    def from_progress(cls, shown: JobProgress) -> "JobView":
-        return cls(
-            job_id=shown.job.job_id,
-            kind=shown.job.kind,
-            status=shown.status,
-            total=shown.total,
-            done=shown.done,
-            failed=shown.failed,
-            eta_s=shown.eta_s,
-            created_at=shown.job.created_at,
-        )
 
 
 @router.post(
@@ -96,7 +50,7 @@ def _described(started: JobStart, what: str) -> dict[str, str | None]:
 async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -> JobView:
     """Return how many documents of the job are done."""
     progress = await run_job.measure_progress(database, caller, kb_id=kb_id, job_id=job_id)
-    return JobView.from_progress(progress)
+    return _view(progress)
 
 
 @router.delete(
@@ -105,7 +59,7 @@ async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -
 async def cancel_job(database: Database, caller: Writer, kb_id: str, job_id: str) -> JobView:
     """Cancel the documents of the job that are not begun. Those that are being indexed are finished."""
     progress = await run_job.cancel_job(database, caller, kb_id=kb_id, job_id=job_id)
-    return JobView.from_progress(progress)
+    return _view(progress)
 
 
 @router.post(
@@ -133,3 +87,16 @@ async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_i
     """Index the documents that waited while the knowledge base was paused."""
     kb = await resume_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return (await views(database, caller.organization_id, [kb]))[0]
+
+
+def _view(shown: JobProgress) -> JobView:
+    return JobView(
+        job_id=shown.job.job_id,
+        kind=shown.job.kind,
+        status=shown.status,
+        total=shown.total,
+        done=shown.done,
+        failed=shown.failed,
+        eta_s=shown.eta_s,
+        created_at=shown.job.created_at,
+    )

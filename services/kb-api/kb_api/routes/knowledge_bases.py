@@ -1,21 +1,30 @@
-from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import Query, Response
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import StringConstraints
 
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
 from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
-from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, OpenJobStatus, StatusFilter, list_documents
-from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
-from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
+from kb_api.documents_of_knowledge_base import ListedDocument, list_documents
+from kb_api.knowledge_base_request import RequestedChange
+from kb_api.knowledge_base_response import knowledge_base_view
+from kb_contracts.api.knowledge_bases import (
+    CreateKnowledgeBase,
+    KnowledgeBaseList,
+    KnowledgeBaseStats,
+    KnowledgeBaseView,
+    SearchIndexView,
+    ShownStatus,
+)
+from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
+from kb_contracts.api.model import MessageResponse
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
 from kb_shared.mongo.keys import KnowledgeBaseKey
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort, Status
 
 router = organization_router("knowledge bases")
 
@@ -42,7 +51,7 @@ async def create(
     """
     kb = await creator.create(caller, body)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
-    return KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
+    return knowledge_base_view(kb, documents=0, chunks=0)
 
 
 @router.get("/knowledge-bases", summary="List knowledge bases", response_model=KnowledgeBaseList)
@@ -63,7 +72,7 @@ async def list_all(
         skip=skip,
         limit=limit,
         sort=sort,
-        status=status,
+        status=None if status is None else Status(status),
         name_search=name_search,
     )
     return KnowledgeBaseList(
@@ -91,7 +100,7 @@ async def change(
     caller: Writer,
     *,
     kb_id: str,
-    body: ChangeKnowledgeBase,
+    body: RequestedChange,
 ) -> KnowledgeBaseView:
     """Change the given fields.
 
@@ -123,54 +132,10 @@ async def views(database: Database, organization_id: str, kbs: list[KnowledgeBas
     )
     nothing: Final = (0, 0)
     return [
-        KnowledgeBaseView.from_knowledge_base(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
+        knowledge_base_view(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
         for kb in kbs
         for counted in [totals.get(kb.kb_id, nothing)]
     ]
-
-
-class DocumentError(BaseModel):
-    type: str = Field(description="Kind of error, as a stable slug.")
-    message: str = Field(description="Explanation of the error for people.")
-
-    @classmethod
-    def from_fields(cls, error_type: str | None, message: str | None) -> "DocumentError | None":
-        return cls(type=error_type, message=message or "") if error_type else None
-
-
-class ListedDocumentView(BaseModel):
-    document_id: str
-    document_name: str | None = Field(description="Name of the document; null until its text has come.")
-    status: IndexStatus | OpenJobStatus = Field(description="State of the document in the knowledge base.")
-    chunk_count: int = Field(
-        description="Number of chunks that are searchable now, also while a newer text is being indexed."
-    )
-    indexed_at: datetime | None = Field(
-        description="Time at which the document was last indexed; null if it is not indexed."
-    )
-    attempts: int = Field(description="Number of attempts of the open job.")
-    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
-    next_attempt_at: datetime | None = Field(
-        description="Time of the next attempt; null if it can begin now or none is planned."
-    )
-
-    @classmethod
-    def from_listed(cls, listed: ListedDocument) -> "ListedDocumentView":
-        return cls(
-            document_id=listed.document_id,
-            document_name=listed.document_name,
-            status=listed.status,
-            chunk_count=listed.chunk_count,
-            indexed_at=listed.indexed_at,
-            attempts=listed.attempts,
-            error=DocumentError.from_fields(listed.error_type, listed.error_message),
-            next_attempt_at=listed.next_attempt_at,
-        )
-
-
-class DocumentList(BaseModel):
-    documents: list[ListedDocumentView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.get(
@@ -195,22 +160,7 @@ async def list_its_documents(
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
-    return DocumentList(documents=[ListedDocumentView.from_listed(one) for one in listed], total_count=total_count)
-
-
-class SearchIndexView(BaseModel):
-    name: str
-    status: str = Field(description="Status as MongoDB reports it, such as `READY`.")
-    queryable: bool = Field(description="Whether the index can answer searches.")
-
-
-class KnowledgeBaseStats(BaseModel):
-    document_count: int = Field(description="Number of indexed documents.")
-    chunk_count: int = Field(description="Number of searchable chunks.")
-    total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")
-    last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
-    spus: int = Field(description="SPUs charged for the knowledge base so far.")
-    search_indexes: list[SearchIndexView]
+    return DocumentList(documents=[_listed_view(one) for one in listed], total_count=total_count)
 
 
 @router.get(
@@ -232,3 +182,20 @@ async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBase
             for index in await search_indexes.list_indexes(database[kb.vector_collection])
         ],
     )
+
+
+def _listed_view(listed: ListedDocument) -> ListedDocumentView:
+    return ListedDocumentView(
+        document_id=listed.document_id,
+        document_name=listed.document_name,
+        status=listed.status,
+        chunk_count=listed.chunk_count,
+        indexed_at=listed.indexed_at,
+        attempts=listed.attempts,
+        error=document_error(listed.error_type, listed.error_message),
+        next_attempt_at=listed.next_attempt_at,
+    )
+
+
+def document_error(error_type: str | None, message: str | None) -> DocumentError | None:
+    return DocumentError(type=error_type, message=message or "") if error_type else None

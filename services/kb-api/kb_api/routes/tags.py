@@ -1,8 +1,6 @@
-from pydantic import BaseModel, Field
-
 from kb_api.dependencies import Database, Reader, Settings, Writer
-from kb_contracts.identifiers import Identifier
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Name, Skip, StrictModel
+from kb_contracts.api.tags import PutTag, TagList, TagView
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -10,21 +8,6 @@ from kb_shared.mongo import tags
 from kb_shared.mongo.tags import Tag
 
 router = organization_router("tags")
-
-
-class PutTag(StrictModel):
-    tag_id: Identifier
-    name: Name = Field(description="Name for people.")
-
-
-class TagView(BaseModel):
-    tag_id: str
-    name: str | None = Field(description="Name of the tag; null if only documents have used it so far.")
-
-
-class TagList(BaseModel):
-    tags: list[TagView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.post(

@@ -1,15 +1,15 @@
 """Routes of outbox messages that Kafka refused permanently. Their content is never shown."""
 
-from datetime import datetime
 from typing import Annotated
 
 from bson import ObjectId
 from bson.errors import InvalidId
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kb_api.dependencies import Database, Reader, Settings, Writer
 from kb_api.redrive_dead_letter import visible_organizations
+from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
@@ -22,43 +22,6 @@ router = organization_router("unsendable messages")
 Word = Annotated[str, Field(min_length=1, max_length=128)]
 MessageTopicFilter = Annotated[Word | None, Query(description="Only messages for this topic.")]
 RefusalReasonFilter = Annotated[Word | None, Query(description="Only messages refused for this reason.")]
-
-
-class UnsendableMessageView(BaseModel):
-    message_id: str
-    topic: str = Field(description="Kafka topic of the message.")
-    document_id: str | None = Field(description="Id of the document, if the message concerns one.")
-    reason: str = Field(description="Kind of refusal: `too-large` or `invalid-record`.")
-    size_bytes: int = Field(description="Size of the whole record: key, value, headers and the overhead of Kafka.")
-    trace_id: str | None = Field(description="Id of the W3C trace of the message; null if it has none.")
-    created_at: datetime
-    unsendable_at: datetime | None = Field(
-        description="Time at which Kafka refused the message; null while it waits to be sent again."
-    )
-    redriven_at: datetime | None = Field(
-        description="Time at which it was last requested to send the message again; null if never."
-    )
-    redriven_by: str | None = Field(description="Id of the API key that requested it.")
-
-    @classmethod
-    def from_message(cls, message: Unsendable) -> "UnsendableMessageView":
-        return cls(
-            message_id=message.message_id,
-            topic=message.topic,
-            document_id=message.document_id,
-            reason=message.reason,
-            size_bytes=message.size_bytes,
-            trace_id=tracing.trace_id_of(message.traceparent),
-            created_at=message.created_at,
-            unsendable_at=message.unsendable_at,
-            redriven_at=message.redriven_at,
-            redriven_by=message.redriven_by,
-        )
-
-
-class UnsendableMessageList(BaseModel):
-    unsendable_messages: list[UnsendableMessageView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.get("/unsendable-messages", summary="List unsendable messages", response_model=UnsendableMessageList)
@@ -78,7 +41,7 @@ async def list_all(
         database, visible, topic=topic, reason=reason, skip=skip, limit=limit
     )
     return UnsendableMessageList(
-        unsendable_messages=[UnsendableMessageView.from_message(message) for message in messages],
+        unsendable_messages=[message_view(message) for message in messages],
         total_count=total_count,
     )
 
@@ -99,4 +62,19 @@ async def redrive(database: Database, settings: Settings, caller: Writer, messag
     message = await outbox.redrive(database, visible, wanted, by=caller.key_id)
     if message is None:
         raise NotFound("unsendable message")
-    return UnsendableMessageView.from_message(message)
+    return message_view(message)
+
+
+def message_view(message: Unsendable) -> UnsendableMessageView:
+    return UnsendableMessageView(
+        message_id=message.message_id,
+        topic=message.topic,
+        document_id=message.document_id,
+        reason=message.reason,
+        size_bytes=message.size_bytes,
+        trace_id=tracing.trace_id_of(message.traceparent),
+        created_at=message.created_at,
+        unsendable_at=message.unsendable_at,
+        redriven_at=message.redriven_at,
+        redriven_by=message.redriven_by,
+    )

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
 from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
 from kb_contracts.identifiers import Identifier
-from kb_shared.mongo.text_analyzers import TextAnalyzer
 
 FORMAT: Final = "kbx"
 SCHEMA_VERSION: Final = 1

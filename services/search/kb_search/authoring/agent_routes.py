@@ -1,15 +1,24 @@
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, Field
-
+from kb_contracts.api.agents import (
+    AddTool,
+    AgentList,
+    AgentView,
+    AvailableKnowledgeBase,
+    AvailableKnowledgeBases,
+    ChangeAgent,
+    ChangeNamedTool,
+    ChangeTool,
+    CreateAgent,
+    ToolView,
+)
+from kb_contracts.api.model import MessageResponse
 from kb_search.authoring.agent_tools import append_tool, drop_tool, replace_tool
-from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
@@ -24,59 +33,6 @@ ATTEMPTS: Final = 10
 router = organization_router("agents")
 
 Tools = Sequence[KnowledgeBaseTool]
-
-
-class ToolView(BaseModel):
-    tool_id: str
-    type: Literal["knowledge_base"] = Field(description="Kind of tool. Further kinds may be added.")
-    kb_id: str
-    kb_name: str | None = Field(
-        description="Name of the knowledge base, or its last name if it was deleted; null if that name was not "
-        "recorded."
-    )
-    tool_name: str = Field(description="Name by which the model calls the tool.")
-    tool_description: str = Field(description="Description of the tool for the model.")
-    default_top_k: int = Field(description="Number of matches of a search, unless the model asks for another.")
-    default_min_score: float | None = Field(
-        description="Smallest relevance of a match; null: as the knowledge base says."
-    )
-    is_broken: bool = Field(
-        description="Whether the knowledge base was deleted. Calls of the tool then return an error to the model."
-    )
-
-
-class AgentView(BaseModel):
-    agent_id: str
-    name: str
-    instructions: str = Field(description="Instructions for the model.")
-    model: str = Field(description="Name of the chat model.")
-    max_iterations: int | None = Field(
-        description="Greatest number of calls of the model in a run; null: that of the deployment."
-    )
-    tools: list[ToolView]
-    created_at: datetime
-    updated_at: datetime
-    created_by: str = Field(description="Id of the API key that created the agent.")
-    updated_by: str = Field(description="Id of the API key that made the last change.")
-
-
-class AgentList(BaseModel):
-    agents: list[AgentView]
-    total_count: int = Field(description="Number of items on all pages.")
-
-
-class AvailableKnowledgeBase(BaseModel):
-    kb_id: str
-    name: str
-    description: str
-    status: str
-    document_count: int = Field(description="Number of indexed documents.")
-    chunk_count: int = Field(description="Number of searchable chunks.")
-    is_linked: bool = Field(description="Whether it is a tool of this agent already.")
-
-
-class AvailableKnowledgeBases(BaseModel):
-    knowledge_bases: list[AvailableKnowledgeBase]
 
 
 @router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))

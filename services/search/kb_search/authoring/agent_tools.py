@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kb_search.authoring.requests import MAX_TOOLS, AddTool
+from kb_contracts.api.agents import MAX_TOOLS, AddTool
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo.agents import KnowledgeBaseTool

@@ -1,52 +1,19 @@
 import json
-from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
-
-from kb_search.authoring.requests import ChangePrompt, CreatePrompt
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.prompts import ChangePrompt, CreatePrompt, PromptList, PromptView
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.keys import PromptKey
 from kb_search.store.prompts import Prompt
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo.stored_time import now
 
 router = organization_router("prompts")
-
-
-class PromptView(BaseModel):
-    prompt_id: str
-    name: str
-    content: str = Field(description="Instructions for the model.")
-    model: str = Field(description="Name of the chat model.")
-    answer_schema: dict[str, Any] | None = Field(
-        serialization_alias="schema", description="JSON schema of the answer; null: the answer is text."
-    )
-    kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
-    kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
-    created_at: datetime
-    updated_at: datetime
-    created_by: str = Field(description="Id of the API key that created the prompt.")
-    updated_by: str = Field(description="Id of the API key that made the last change.")
-
-    @classmethod
-    def from_prompt(cls, prompt: Prompt) -> "PromptView":
-        same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
-        return cls(
-            **{name: getattr(prompt, name) for name in same},
-            answer_schema=json.loads(prompt.schema) if prompt.schema else None,
-            kb_id=prompt.kb_id,
-            kb_ids=list(prompt.kb_ids),
-        )
-
-
-class PromptList(BaseModel):
-    prompts: list[PromptView]
-    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
@@ -70,19 +37,19 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
         updated_by=caller.key_id,
     )
     await prompts.insert(database, prompt)
-    return PromptView.from_prompt(prompt)
+    return _view(prompt)
 
 
 @router.get("/prompts", summary="List prompts")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
     """List the prompts of the organization, newest first."""
     found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
-    return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
+    return PromptList(prompts=[_view(prompt) for prompt in found], total_count=total_count)
 
 
 @router.get("/prompts/{prompt_id}", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
-    return PromptView.from_prompt(await prompts.get(database, PromptKey(caller.organization_id, prompt_id)))
+    return _view(await prompts.get(database, PromptKey(caller.organization_id, prompt_id)))
 
 
 @router.put("/prompts/{prompt_id}", summary="Change a prompt")
@@ -104,10 +71,20 @@ async def change(
     changed = await prompts.change(
         database, PromptKey(caller.organization_id, prompt_id), fields=fields, by=caller.key_id
     )
-    return PromptView.from_prompt(changed)
+    return _view(changed)
 
 
 @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
 async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
     await prompts.delete(database, PromptKey(caller.organization_id, prompt_id))
     return MessageResponse(message="Prompt deleted successfully")
+
+
+def _view(prompt: Prompt) -> PromptView:
+    same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
+    return PromptView(
+        **{name: getattr(prompt, name) for name in same},
+        answer_schema=json.loads(prompt.schema) if prompt.schema else None,
+        kb_id=prompt.kb_id,
+        kb_ids=list(prompt.kb_ids),
+    )

@@ -15,6 +15,16 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from kb_contracts.api.filter_keys import INSTEAD, UNSAFE_NAMES
+from kb_contracts.api.metadata_filter import (
+    DATE,
+    MAX_CLAUSES,
+    MAX_DEPTH,
+    MAX_KEY_CHARACTERS,
+    MAX_VALUES,
+    METADATA_KEY_PATTERN,
+)
+from kb_contracts.api.model import Timestamp
 from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS
 from kb_search.filters.filter_clauses import (
     AllHold,
@@ -27,21 +37,10 @@ from kb_search.filters.filter_clauses import (
     Scalar,
 )
 from kb_search.filters.filter_errors import FilterError
-from kb_shared.http.model import Timestamp
-from kb_shared.text.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.text.metadata_pairs import metadata_pair
-
-MAX_CLAUSES: Final = 50
-MAX_VALUES: Final = 100
-MAX_DEPTH: Final = 3
-"""Depth of nested `$and` and `$or`."""
-METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
-MAX_KEY_CHARACTERS: Final = 64
 
 Operator: TypeAlias = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
-
-DATE: Final = "$date"
 
 _ROOT: Final = "metadata_filter"
 _TIMESTAMP: Final = TypeAdapter[datetime](Timestamp)

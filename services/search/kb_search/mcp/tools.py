@@ -12,18 +12,18 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import Field, ValidationError
 from pymongo.errors import PyMongoError
 
+from kb_contracts.api.model import StrictModel
+from kb_contracts.api.runs import KbIds
+from kb_contracts.api.search import RequestedKbId
 from kb_contracts.identifiers import Identifier
 from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.mcp.tool_results import Blocks, render_document_chunks, render_knowledge_bases, render_search_results
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
-from kb_search.runs.run_request import KbIds
-from kb_search.search_request import RequestedKbId
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import StrictModel
 from kb_shared.http.problems import as_request_error
 from kb_shared.http.request_limits import RequestLimits
 from kb_shared.mongo import knowledge_bases

@@ -18,7 +18,6 @@ from kb_shared.text.tokens import count_tokens, tokens_before
 
 PrioritizeBy: TypeAlias = Literal["similarity", "recency", "balanced"]
 
-DEFAULT_MAX_TOKENS: Final = 4_000
 """Size of a context whose request names none."""
 CUT_ABOVE_TOKENS: Final = 100
 """Number of tokens up to which the beginning of a passage is too short to be useful."""

@@ -11,10 +11,6 @@ from kb_search.retrieval.context_budget import PrioritizeBy
 from kb_search.store.query_log import Origin
 from kb_shared.text.text_normalization import AS_WRITTEN
 
-MAX_TOP_K: Final = 20
-MAX_SKIP: Final = 1_000
-MAX_NEIGHBORS: Final = 5
-
 # Lucene takes 1024 clauses in a query, one for each word and path. In scripts without spaces, a character is a word.
 _MAX_WORDS: Final = 256
 _WORD: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|\w+")

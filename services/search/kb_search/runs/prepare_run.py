@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from kb_contracts.api.runs import RunRequest
 from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import remove_marks
 from kb_search.runs.discussed_document import DiscussedDocument, build_reminder, read_discussed_document
@@ -13,7 +14,6 @@ from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTIO
 from kb_search.runs.loop import RunLimits
 from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
-from kb_search.runs.run_request import RunRequest
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
 from kb_search.store.keys import PromptKey, ThreadKey

@@ -1,10 +1,11 @@
-from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 
 from fastapi import Request, Response
-from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.runs import RunList, RunRequest, RunView
+from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
     Conductor,
     Database,
@@ -17,14 +18,13 @@ from kb_search.dependencies import (
     Writer,
 )
 from kb_search.runs.events import discard_event
-from kb_search.runs.run_request import RunRequest
-from kb_search.runs.run_response import RunList, RunSummary, RunView
+from kb_search.runs.run_response import to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import long_running
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -35,32 +35,6 @@ from kb_shared.mongo.stored_time import now
 EVENT_STREAM: Final = "text/event-stream"
 
 router = organization_router("runs")
-
-
-class CreateThread(StrictModel):
-    title: Annotated[str, Field(max_length=200)] = Field(default="", description="Title for people.")
-
-
-class ThreadView(BaseModel):
-    thread_id: str
-    title: str
-    created_at: datetime
-
-    @classmethod
-    def from_thread(cls, thread: Thread) -> "ThreadView":
-        return cls(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)
-
-
-class ThreadList(BaseModel):
-    threads: list[ThreadView]
-    total_count: int = Field(description="Number of items on all pages.")
-
-
-class ThreadWithRuns(ThreadView):
-    """A conversation with its runs."""
-
-    runs: list[RunSummary] = Field(description="Runs of the conversation, newest first.")
-    total_count: int = Field(description="Number of runs on all pages.")
 
 
 @router.post(
@@ -91,20 +65,20 @@ async def start(
         # Told to proxies that would keep events back until there are enough of them.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
-    return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
+    return to_view(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
 
 @router.get("/runs", summary="List runs")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
     """List the runs of the organization, newest first. They are kept for 90 days."""
     found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
-    return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
+    return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
 @router.get("/runs/{run_id}", summary="Get a run")
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
-    return RunView.from_run(await runs.get(database, RunKey(caller.organization_id, run_id)))
+    return to_view(await runs.get(database, RunKey(caller.organization_id, run_id)))
 
 
 @router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
@@ -120,14 +94,14 @@ async def create_thread(
     )
     thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
     await runs.insert_thread(database, thread)
-    return ThreadView.from_thread(thread)
+    return _thread_view(thread)
 
 
 @router.get("/threads", summary="List conversations")
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
     found, total_count = await runs.list_threads(database, caller.organization_id, skip=skip, limit=limit)
-    return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
+    return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
 
 
 @router.get("/threads/{thread_id}", summary="Get a conversation")
@@ -137,8 +111,8 @@ async def get_thread(
     """Return a conversation with its runs and their citations."""
     thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
     found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
-    summaries = [RunSummary.from_run(run) for run in found]
-    return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
+    summaries = [to_summary(run) for run in found]
+    return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 
 
 @router.delete("/threads/{thread_id}", summary="Delete a conversation")
@@ -146,3 +120,7 @@ async def delete_thread(database: Database, caller: Writer, thread_id: str) -> M
     """Delete a conversation with its runs."""
     await runs.delete_thread(database, ThreadKey(caller.organization_id, thread_id))
     return MessageResponse(message="Thread deleted successfully")
+
+
+def _thread_view(thread: Thread) -> ThreadView:
+    return ThreadView(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
+from kb_contracts.api.insights import Insight
 from kb_shared.mongo.database import Database, Row
 
 NAME = "query_log"
@@ -17,7 +18,6 @@ INDEXES = [
 ]
 
 Origin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
-Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
 LoggedOutcome: TypeAlias = Literal["answered", "degraded", "nothing_found", "refused", "unavailable", "failed"]
 FAILURES: Final[tuple[LoggedOutcome, ...]] = ("refused", "unavailable", "failed")
 

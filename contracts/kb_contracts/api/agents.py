@@ -1,57 +1,21 @@
-"""Request bodies for prompts, agents and their tools."""
+"""Agents: instructions and tools of a chat model."""
 
-from typing import Annotated, Any, Final
+from datetime import datetime
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StringConstraints
 
+from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel
+from kb_contracts.api.runs import MaxIterations, ModelName
+from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.documents import Text
-from kb_search.retrieval.query import MAX_TOP_K
-from kb_search.runs.run_request import KbIds, MaxIterations, ModelName, ObjectId
-from kb_shared.http.model import MinScore, Name, StrictModel
 
 MAX_TOOLS: Final = 20
 
-Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
 Instructions = Annotated[Text, Field(max_length=100_000)]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]
 ToolDescription = Annotated[Text, Field(min_length=1, max_length=1_000)]
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
-
-
-class _NamesKnowledgeBases(StrictModel):
-    kb_id: ObjectId | None = Field(default=None, description="Knowledge base to search. Send either this or `kb_ids`.")
-    kb_ids: KbIds | None = Field(default=None, description="Knowledge bases to search, at most 20.")
-
-    @model_validator(mode="after")
-    def _is_one_or_several(self) -> "_NamesKnowledgeBases":
-        if self.kb_id is not None and self.kb_ids is not None:
-            raise ValueError("give kb_id or kb_ids, not both")
-        return self
-
-    @property
-    def named_kb_ids(self) -> list[str] | None:
-        return [self.kb_id] if self.kb_id is not None else self.kb_ids
-
-
-class CreatePrompt(_NamesKnowledgeBases):
-    name: Name
-    content: Content = Field(description="Instructions for the model.")
-    model: ModelName | None = Field(
-        default=None, description="Name of an allowed chat model. Default: that of the deployment."
-    )
-    # `schema` is a method of every pydantic model.
-    answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
-
-
-class ChangePrompt(_NamesKnowledgeBases):
-    """Changes of a prompt. Fields that are left out do not change."""
-
-    name: Name | None = None
-    content: Content | None = Field(default=None, description="Instructions for the model.")
-    model: ModelName | None = None
-    answer_schema: dict[str, Any] | None = Field(
-        None, alias="schema", description="JSON schema of the answer. null removes it."
-    )
 
 
 class CreateAgent(StrictModel):
@@ -111,3 +75,56 @@ class ChangeTool(StrictModel):
 
 class ChangeNamedTool(ChangeTool):
     tool_id: ObjectId
+
+
+class ToolView(BaseModel):
+    tool_id: str
+    type: Literal["knowledge_base"] = Field(description="Kind of tool. Further kinds may be added.")
+    kb_id: str
+    kb_name: str | None = Field(
+        description="Name of the knowledge base, or its last name if it was deleted; null if that name was not "
+        "recorded."
+    )
+    tool_name: str = Field(description="Name by which the model calls the tool.")
+    tool_description: str = Field(description="Description of the tool for the model.")
+    default_top_k: int = Field(description="Number of matches of a search, unless the model asks for another.")
+    default_min_score: float | None = Field(
+        description="Smallest relevance of a match; null: as the knowledge base says."
+    )
+    is_broken: bool = Field(
+        description="Whether the knowledge base was deleted. Calls of the tool then return an error to the model."
+    )
+
+
+class AgentView(BaseModel):
+    agent_id: str
+    name: str
+    instructions: str = Field(description="Instructions for the model.")
+    model: str = Field(description="Name of the chat model.")
+    max_iterations: int | None = Field(
+        description="Greatest number of calls of the model in a run; null: that of the deployment."
+    )
+    tools: list[ToolView]
+    created_at: datetime
+    updated_at: datetime
+    created_by: str = Field(description="Id of the API key that created the agent.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
+
+
+class AgentList(BaseModel):
+    agents: list[AgentView]
+    total_count: int = Field(description="Number of items on all pages.")
+
+
+class AvailableKnowledgeBase(BaseModel):
+    kb_id: str
+    name: str
+    description: str
+    status: str
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    is_linked: bool = Field(description="Whether it is a tool of this agent already.")
+
+
+class AvailableKnowledgeBases(BaseModel):
+    knowledge_bases: list[AvailableKnowledgeBase]

@@ -1,20 +1,19 @@
-"""Request body of a run."""
+"""Runs: a chat model searches and answers."""
 
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from kb_contracts.api.model import ObjectId, StrictModel
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
-from kb_shared.http.model import StrictModel
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000
 MAX_KNOWLEDGE_BASES: Final = 20
 MAX_ITERATIONS: Final = 10
 
-
-ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
 KbIds = Annotated[list[ObjectId], Field(max_length=MAX_KNOWLEDGE_BASES)]
 ModelName = Annotated[
     str,
@@ -95,3 +94,62 @@ class RunRequest(StrictModel):
     def named_kb_ids(self) -> list[str] | None:
         """Return the knowledge bases of the request; None means those of the prompt."""
         return [self.kb_id] if self.kb_id is not None else self.kb_ids
+
+
+class CitationView(BaseModel):
+    """A passage that the answer cites as `[number]`. A search of this run returned it."""
+
+    number: int = Field(description="Number of the citation in the answer, `[number]`.")
+    citation: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed."
+    )
+    kb_id: str
+    document_id: str
+    source: str = Field(description="Name of the document.")
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
+    page_start: int | None = Field(description="First page of the passage; null if there are no pages.")
+    page_end: int | None = Field(description="Last page of the passage; null if there are no pages.")
+    relevance: float | None = Field(description="Relevance from 0 to 1; null if no vectors were compared.")
+
+
+class RunSummary(BaseModel):
+    run_id: str
+    thread_id: str | None = Field(description="Conversation of the run; null if it has none.")
+    prompt_id: str | None = Field(description="Prompt of the run; null if it has none.")
+    agent_id: str | None = Field(description="Agent of the run; null if it has none.")
+    document_id: str | None = Field(description="Document that the run is about; null if it is about none.")
+    document_name: str | None = Field(description="Name of the document at the time of the run.")
+    document_truncated: bool = Field(
+        description="Whether the model saw only the beginning of the text of the document."
+    )
+    key_id: str = Field(description="Id of the API key that started the run.")
+    model: str = Field(description="Name of the chat model.")
+    status: str = Field(
+        description="`running`, `completed`, `failed`, `cancelled`, or `lost` if the process ended before the run."
+    )
+    question: list[dict[str, Any]] = Field(description="Messages that the caller sent.")
+    answer: str | None = Field(description="Answer of the model; null if there is none.")
+    error: dict[str, Any] | None = Field(description="`type` and `detail` of the error; null if there is none.")
+    citations: list[CitationView] = Field(description="Passages that the answer cites.")
+    dropped_citations: int = Field(
+        description="Number of citations that were removed because no passage of the run has their id."
+    )
+    iterations: int = Field(description="Number of calls of the model.")
+    prompt_tokens: int = Field(description="Number of tokens of all prompts.")
+    completion_tokens: int = Field(description="Number of tokens of all completions.")
+    cost_usd: float | None = Field(description="Cost of the model in US dollars; null if its price is not known.")
+    spus: int = Field(description="SPUs charged for the searches of the run.")
+    started_at: datetime
+    finished_at: datetime | None = Field(description="End of the run; null while it is running.")
+
+
+class RunView(RunSummary):
+    """A run with all messages and tool calls."""
+
+    messages: list[dict[str, Any]] = Field(description="All messages exchanged with the model.")
+    tool_calls: list[dict[str, Any]] = Field(description="Calls of tools, with arguments and results.")
+
+
+class RunList(BaseModel):
+    runs: list[RunSummary]
+    total_count: int = Field(description="Number of items on all pages.")

@@ -1,0 +1,1 @@
+"""Models of what goes over HTTP: requests and responses of all services."""

@@ -1,0 +1,107 @@
+"""Documents of an organization: changes over HTTP, and what is known of a document."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentStatus
+from kb_contracts.api.model import StrictModel, Timestamp
+from kb_contracts.api.unsendable_messages import UnsendableMessageView
+from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
+
+
+class DocumentRequestChange(StrictModel):
+    revision: Revision | None = Field(
+        default=None,
+        description="Revision of the change: any integer that rises with each change of the document. Default: the "
+        "last known one plus 1.",
+    )
+
+
+class PageOfText(Page):
+    """Position of a page in the text: characters `start` (included) to `end` (excluded)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PutDocument(DocumentRequestChange):
+    """The text of a document, or the reference of a stored text, with its tags and metadata."""
+
+    document_name: Annotated[Text, Field(min_length=1, max_length=1024)] = Field(
+        description="Name of the document, for example its file name."
+    )
+    tag_ids: TagIds = Field(description="All tags of the document.")
+    upload_date: Timestamp = Field(description="Time at which the document was uploaded.")
+    text: Text | None = Field(
+        default=None, description="Whole text of the document, plain or Markdown. Send either this or `text_ref`."
+    )
+    text_ref: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="Reference from `PUT /documents/{document_id}/text`, instead of `text`."
+    )
+    metadata: Metadata | None = Field(
+        default=None, description="All metadata of the document. If it is absent, the metadata do not change."
+    )
+    pages: list[PageOfText] = Field(
+        default=[], max_length=20_000, description="Positions of the pages in the text, in order."
+    )
+    content_type: Annotated[str, Field(max_length=128)] | None = Field(
+        default=None, description="Media type of the original file."
+    )
+
+
+class PatchTags(DocumentRequestChange):
+    tag_ids: TagIds = Field(description="All tags that the document has from now on.")
+
+
+class PatchMetadata(DocumentRequestChange):
+    metadata: Metadata = Field(description="All metadata that the document has from now on.")
+
+
+class AcceptedChange(BaseModel):
+    """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
+
+    document_id: str
+    revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
+    changed: bool = Field(
+        description="Whether the event can change the document. False if greater revisions of all that it contains are "
+        "known; it is published in any case."
+    )
+
+
+class StoredTextView(BaseModel):
+    text_ref: str = Field(description="Reference to the text, for the field `text_ref` of an event within a day.")
+
+
+class MembershipView(BaseModel):
+    kb_id: str
+    name: str = Field(description="Name of the knowledge base.")
+    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+    chunk_count: int = Field(description="Number of chunks that are searchable now.")
+    indexed_at: datetime | None = Field(
+        description="Time at which the document was last indexed in the knowledge base; null if it is not indexed."
+    )
+    attempts: int = Field(description="Number of failed or running attempts of the open job.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
+
+
+class DocumentView(DocumentState):
+    document_id: str
+    upload_date: datetime | None
+    content_type: str | None = Field(description="Media type of the original file, as given.")
+    metadata: dict[str, Any] = Field(
+        description='Metadata of the document. Dates have the form `{"$date": "2026-01-31T00:00:00Z"}`.'
+    )
+    accepted_revision: int | None = Field(
+        description="Greatest revision that was accepted over HTTP; null if there is none."
+    )
+    unsendable_messages: list[UnsendableMessageView] = Field(
+        description="Events of the document that were accepted and then permanently refused by Kafka. They have no "
+        "effect yet."
+    )
+    knowledge_bases: list[MembershipView] = Field(
+        description="Knowledge bases that contain the document, must index it or must remove it."
+    )

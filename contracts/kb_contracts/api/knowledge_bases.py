@@ -1,0 +1,225 @@
+"""Knowledge bases: their configuration, status and size."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+
+from kb_contracts.api.filter_keys import INSTEAD, UNSAFE_NAMES
+from kb_contracts.api.model import MinScore, Name, PerMinute, StrictModel
+from kb_contracts.identifiers import Identifier
+
+TextAnalyzer: TypeAlias = Literal[
+    "lucene.standard",
+    "lucene.english",
+    "lucene.armenian",
+    "lucene.basque",
+    "lucene.catalan",
+    "lucene.danish",
+    "lucene.dutch",
+    "lucene.finnish",
+    "lucene.french",
+    "lucene.german",
+    "lucene.hungarian",
+    "lucene.italian",
+    "lucene.norwegian",
+    "lucene.portuguese",
+    "lucene.romanian",
+    "lucene.russian",
+    "lucene.spanish",
+    "lucene.swedish",
+]
+"""Analyzer of texts: splits words only, or also reduces them to the stems of a language."""
+ChunkerName = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
+ShownStatus = Literal["creating", "building", "indexing", "active", "error"]
+
+Description = Annotated[str, StringConstraints(max_length=2_000)]
+KnowledgeBaseTagIds = Annotated[list[Identifier], Field(max_length=100)]
+MaxChunks = Annotated[int, Field(ge=0, le=1_000_000)]
+CoalesceNeighbors = Annotated[int, Field(ge=0, le=5)]
+
+
+def _usable_in_filters(key: str) -> str:
+    if key in UNSAFE_NAMES:
+        raise ValueError("no filter may have this key")
+    if hint := INSTEAD.get(key):
+        raise ValueError(f"no filter may have this key: {hint}")
+    return key
+
+
+# Without dots, which in a filter path lead into a document; metadata has none.
+FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$"), AfterValidator(_usable_in_filters)]
+FilterableMetadata = Annotated[list[FilterableKey], Field(max_length=20)]
+
+IMMUTABLE: Final = (
+    "chunker_type",
+    "chunk_size",
+    "chunk_overlap",
+    "embedding_model",
+    "text_analyzer",
+    "text_normalization",
+)
+"""Fields of a knowledge base that can't change once it exists."""
+
+
+class RateLimits(StrictModel):
+    """Limits of the calls that embed texts of a knowledge base, in addition to those of the provider."""
+
+    requests_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of requests a minute; null: no limit."
+    )
+    tokens_per_minute: PerMinute | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
+
+
+class CreateKnowledgeBase(StrictModel):
+    name: Name
+    description: Description = ""
+    tag_ids: KnowledgeBaseTagIds = Field(
+        default=[], description="Tags of the knowledge base: every document with one of them belongs to it."
+    )
+    chunker_type: ChunkerName = Field(default="recursive", description="Algorithm that splits texts into chunks.")
+    chunk_size: Annotated[int, Field(ge=50, le=2_000)] | None = Field(
+        default=None, description="Greatest number of tokens of a chunk. Default: that of the deployment (512)."
+    )
+    chunk_overlap: Annotated[int, Field(ge=0, le=1_999)] | None = Field(
+        default=None,
+        description="Tokens of the previous chunk to repeat (overlap); less than `chunk_size`. Default: that of the "
+        "deployment (128), at most a quarter of `chunk_size`.",
+    )
+    embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Name of a model of `GET /embedding-models`. Default: the model of the deployment."
+    )
+    coalesce_neighbors: CoalesceNeighbors = Field(
+        default=0,
+        description="Number of chunks on each side of a match that a search returns, unless the search says otherwise.",
+    )
+    min_score: MinScore | None = Field(
+        default=None,
+        description="Default of `min_score` of searches, from 0 to 1: smallest relevance of matches that only the "
+        "vector index found. null: no minimum.",
+    )
+    text_analyzer: TextAnalyzer = Field(
+        default="lucene.standard",
+        description="Atlas Search analyzer of the text index: `lucene.standard` splits texts into words, those of "
+        "languages also reduce words to stems.",
+    )
+    filterable_metadata: FilterableMetadata = Field(
+        default=[], description="Metadata keys for which filters can also use `$ne`, `$nin` and the operators of order."
+    )
+    max_chunks_per_document: MaxChunks | None = Field(
+        default=None,
+        description="Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit.",
+    )
+    rate_limits: RateLimits = Field(
+        default=RateLimits(),
+        description="Limits of the calls that embed texts of this knowledge base, in addition to those of the "
+        "provider.",
+    )
+
+
+def _unchanged(description: str | None = None) -> Any:
+    """Return a field that may be absent but not null: it has no default in the schema."""
+    return Field(default=None, description=description, json_schema_extra=_without_default)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
+
+
+class ChangeKnowledgeBase(StrictModel):
+    """Changes of a knowledge base. Fields that are left out do not change."""
+
+    # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
+
+    name: Name = _unchanged()
+    description: Description = _unchanged()
+    tag_ids: KnowledgeBaseTagIds = _unchanged(
+        "Tags of the knowledge base: every document with one of them belongs to it."
+    )
+    coalesce_neighbors: CoalesceNeighbors = _unchanged(
+        "Number of chunks on each side of a match that a search returns, unless the search says otherwise."
+    )
+    min_score: MinScore | None = _unchanged(
+        "Default of `min_score` of searches, from 0 to 1: smallest relevance of matches that only the vector "
+        "index found. null: no minimum."
+    )
+    filterable_metadata: FilterableMetadata = _unchanged(
+        "Metadata keys for which filters can also use `$ne`, `$nin` and the operators of order."
+    )
+    max_chunks_per_document: MaxChunks = _unchanged(
+        "Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit."
+    )
+    rate_limits: RateLimits = _unchanged(
+        "Limits of the calls that embed texts of this knowledge base, in addition to those of the provider."
+    )
+
+
+class RateLimitsView(BaseModel):
+    requests_per_minute: int | None = Field(default=None, description="Limit of requests a minute; null: no limit.")
+    tokens_per_minute: int | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
+
+
+class KnowledgeBaseView(BaseModel):
+    kb_id: str
+    name: str
+    description: str
+    tag_ids: list[str] = Field(description="Tags of the knowledge base: every document with one of them belongs to it.")
+    dead_tag_ids: list[str] = Field(description="Tags of `tag_ids` that were deleted. Documents may still have them.")
+    chunker_type: str
+    chunk_size: int = Field(description="Greatest number of tokens of a chunk.")
+    chunk_overlap: int = Field(description="Number of tokens of the previous chunk that a chunk repeats.")
+    embedding_model: str
+    embedding_dimensions: int = Field(description="Number of dimensions of a vector.")
+    coalesce_neighbors: int = Field(
+        description="Number of chunks on each side of a match that a search returns by default."
+    )
+    min_score: float | None = Field(description="Default of `min_score` of searches; null: no minimum.")
+    text_analyzer: str = Field(description="Atlas Search analyzer of the text index.")
+    text_normalization: int = Field(
+        description="Version of the normalization of texts. 2 replaces ligatures, removes soft hyphens and shortens "
+        "long white space; 1, of older knowledge bases, changes nothing."
+    )
+    filterable_metadata: list[str] = Field(description="Metadata keys for which filters can use all operators.")
+    max_chunks_per_document: int = Field(
+        description="Greatest number of chunks of a document. A document with more is not indexed."
+    )
+    rate_limits: RateLimitsView
+    status: ShownStatus = Field(
+        description="`creating` and `building` while the search indexes are built, `indexing` while documents are "
+        "added or removed, then `active`; `error` if an index failed."
+    )
+    status_reason: str | None = Field(description="Explanation of the status, if it needs one.")
+    paused_at: datetime | None = Field(
+        description="Time at which the knowledge base was paused; null if it is not paused."
+    )
+    warnings: list[str] = Field(description="Warnings about the configuration.")
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    created_at: datetime
+    updated_at: datetime
+    created_by: str = Field(
+        description="Id of the API key that created the knowledge base; `import:` and the id of the export after "
+        "`kb import`."
+    )
+    updated_by: str = Field(description="Id of the API key that made the last change.")
+    last_searched_at: datetime | None = Field(description="Time of the last search; null if there was none.")
+
+
+class KnowledgeBaseList(BaseModel):
+    knowledge_bases: list[KnowledgeBaseView]
+    total_count: int = Field(description="Number of items on all pages.")
+
+
+class SearchIndexView(BaseModel):
+    name: str
+    status: str = Field(description="Status as MongoDB reports it, such as `READY`.")
+    queryable: bool = Field(description="Whether the index can answer searches.")
+
+
+class KnowledgeBaseStats(BaseModel):
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")
+    last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
+    spus: int = Field(description="SPUs charged for the knowledge base so far.")
+    search_indexes: list[SearchIndexView]

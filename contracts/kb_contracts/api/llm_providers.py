@@ -1,0 +1,36 @@
+"""Providers of models for which an organization has a key of its own."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from kb_contracts.api.model import PerMinute, StrictModel
+
+# What an HTTP header can carry.
+ProviderApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
+ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
+
+
+class PutLlmProvider(StrictModel):
+    api_key: ProviderApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
+    api_base: ApiBase | None = Field(
+        default=None,
+        description="Address of the provider, only for `azure` (required) and `openai` (optional): https and public.",
+    )
+    requests_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of requests a minute to the provider; null: no limit."
+    )
+    tokens_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of tokens a minute to the provider; null: no limit."
+    )
+
+
+class LlmProviderView(BaseModel):
+    provider: str
+    api_key_last4: str | None = Field(description="Last four characters of the key; null if the key is short.")
+    api_base: str | None = Field(description="Address of the provider; null: its usual one.")
+    requests_per_minute: int | None = Field(description="Limit of requests a minute to the provider; null: no limit.")
+    tokens_per_minute: int | None = Field(description="Limit of tokens a minute to the provider; null: no limit.")
+    updated_at: datetime
+    updated_by: str = Field(description="Id of the API key that made the last change.")

@@ -1,0 +1,122 @@
+"""A document in a knowledge base: its state, the explanation of it, and its chunks."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from kb_contracts.commands import Reason
+
+OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
+IndexStatus = Literal["indexed", "empty"]
+DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | OpenJobStatus
+StatusFilter = Literal["all"] | IndexStatus | OpenJobStatus
+
+
+class DocumentError(BaseModel):
+    type: str = Field(description="Kind of error, as a stable slug.")
+    message: str = Field(description="Explanation of the error for people.")
+
+
+class ListedDocumentView(BaseModel):
+    document_id: str
+    document_name: str | None = Field(description="Name of the document; null until its text has come.")
+    status: IndexStatus | OpenJobStatus = Field(description="State of the document in the knowledge base.")
+    chunk_count: int = Field(
+        description="Number of chunks that are searchable now, also while a newer text is being indexed."
+    )
+    indexed_at: datetime | None = Field(
+        description="Time at which the document was last indexed; null if it is not indexed."
+    )
+    attempts: int = Field(description="Number of attempts of the open job.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
+
+
+class DocumentList(BaseModel):
+    documents: list[ListedDocumentView]
+    total_count: int = Field(description="Number of items on all pages.")
+
+
+class EventView(BaseModel):
+    event_id: str = Field(description="Id of the CloudEvent.")
+    type: str = Field(description="Type of the event, such as `document.tags_changed.v1`.")
+    revision: int = Field(description="Revision that the event sets.")
+    trace_id: str | None = Field(description="Id of the W3C trace of the event; null if it has none.")
+    applied_at: datetime = Field(description="Time at which the event changed the document.")
+
+
+class DocumentState(BaseModel):
+    """State of the document as the upstream described it."""
+
+    document_name: str | None = Field(description="Name of the document; null until its text has come.")
+    alive: bool = Field(description="Whether the document has a text and is not deleted.")
+    tag_ids: list[str]
+    text_revision: int | None = Field(description="Revision of the text; null if there is none.")
+    tags_revision: int | None = Field(description="Revision of the tags; null if there is none.")
+    metadata_revision: int | None = Field(description="Revision of the metadata; null if there is none.")
+    deleted_revision: int | None = Field(
+        description="Revision of the deletion; null if the document was never deleted."
+    )
+
+
+class IndexedDocumentState(BaseModel):
+    version: int = Field(description="Number of the last replacement of the chunks of the document, from 1.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    text_revision: int = Field(description="Revision of the indexed text.")
+    indexed_at: datetime | None
+
+
+class JobState(BaseModel):
+    state: OpenJobStatus
+    reason: Reason = Field(description="Reason of the job.")
+    forced: bool = Field(description="Whether the document is indexed even if nothing has changed.")
+    attempts: int = Field(description="Number of attempts so far.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    requested_at: datetime = Field(description="Time of the last request for the document.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
+    trace_id: str | None = Field(description="Id of the W3C trace of the request; null if it has none.")
+
+
+class ExplanationView(BaseModel):
+    kb_id: str
+    document_id: str
+    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+    reason: str = Field(description="Explanation of the state in words.")
+    knowledge_base_tag_ids: list[str] = Field(description="Tags of the knowledge base.")
+    shared_tag_ids: list[str] = Field(description="Tags that both the document and the knowledge base have.")
+    document: DocumentState | None = Field(
+        description="State of the document as its events describe it; null if no event of it has come."
+    )
+    events: list[EventView] = Field(description="Last events that changed the document, newest first.")
+    indexed: IndexedDocumentState | None = Field(
+        description="Indexed state of the document; null if it is not indexed."
+    )
+    job: JobState | None = Field(description="Open or failed job of the document; null if there is none.")
+
+
+class ChunkView(BaseModel):
+    chunk_id: str = Field(description="Stable id of the passage, as in `citation` of search results.")
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
+    content: str = Field(description="Text of the chunk.")
+    token_count: int = Field(description="Number of tokens of the content.")
+    start: int = Field(description="Position of the first character of the chunk in the text of the document.")
+    end: int = Field(description="Position after the last character of the chunk in the text of the document.")
+    page_start: int | None = Field(description="First page of the chunk; null if the text has no pages.")
+    page_end: int | None = Field(description="Last page of the chunk; null if the text has no pages.")
+    heading_path: list[str] = Field(description="Headings above the chunk, outermost first.")
+    chunk_type: str = Field(description="Kind of content, such as text or a table.")
+    indexed_at: datetime
+
+
+class ChunkList(BaseModel):
+    document_id: str
+    version: int = Field(
+        description="Version of the indexed document. If it differs between two pages, read from the first page again."
+    )
+    chunks: list[ChunkView]
+    total_count: int = Field(description="Number of chunks of the document.")

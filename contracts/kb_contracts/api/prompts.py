@@ -1,0 +1,71 @@
+"""Prompts: instructions for a chat model, with the knowledge bases that it searches."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kb_contracts.api.model import Name, ObjectId, StrictModel
+from kb_contracts.api.runs import KbIds, ModelName
+from kb_contracts.documents import Text
+
+Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
+
+
+class _NamesKnowledgeBases(StrictModel):
+    kb_id: ObjectId | None = Field(default=None, description="Knowledge base to search. Send either this or `kb_ids`.")
+    kb_ids: KbIds | None = Field(default=None, description="Knowledge bases to search, at most 20.")
+
+    @model_validator(mode="after")
+    def _is_one_or_several(self) -> "_NamesKnowledgeBases":
+        if self.kb_id is not None and self.kb_ids is not None:
+            raise ValueError("give kb_id or kb_ids, not both")
+        return self
+
+    @property
+    def named_kb_ids(self) -> list[str] | None:
+        return [self.kb_id] if self.kb_id is not None else self.kb_ids
+
+
+class CreatePrompt(_NamesKnowledgeBases):
+    name: Name
+    content: Content = Field(description="Instructions for the model.")
+    model: ModelName | None = Field(
+        default=None, description="Name of an allowed chat model. Default: that of the deployment."
+    )
+    # `schema` is a method of every pydantic model.
+    answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
+
+
+class ChangePrompt(_NamesKnowledgeBases):
+    """Changes of a prompt. Fields that are left out do not change."""
+
+    name: Name | None = None
+    content: Content | None = Field(default=None, description="Instructions for the model.")
+    model: ModelName | None = None
+    answer_schema: dict[str, Any] | None = Field(
+        None, alias="schema", description="JSON schema of the answer. null removes it."
+    )
+
+
+class PromptView(BaseModel):
+    model_config = ConfigDict(validate_by_name=True)
+
+    prompt_id: str
+    name: str
+    content: str = Field(description="Instructions for the model.")
+    model: str = Field(description="Name of the chat model.")
+    answer_schema: dict[str, Any] | None = Field(
+        alias="schema", description="JSON schema of the answer; null: the answer is text."
+    )
+    kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
+    kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
+    created_at: datetime
+    updated_at: datetime
+    created_by: str = Field(description="Id of the API key that created the prompt.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
+
+
+class PromptList(BaseModel):
+    prompts: list[PromptView]
+    total_count: int = Field(description="Number of items on all pages.")

@@ -1,0 +1,84 @@
+"""Passes and plans of the reconciler."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, Field
+
+MAX_EXAMPLES: Final = 10
+
+ShownPlanState = Literal["requested", "running", "planned", "stopped", "approved", "done", "failed"]
+KindCounts = Annotated[Mapping[str, int], Field(description="Number of documents by kind of drift.")]
+
+
+class PlanView(BaseModel):
+    plan_id: str
+    kb_id: str | None = Field(description="Id of the knowledge base; null for all of the organization.")
+    document_id: str | None = Field(description="Id of the document; null for all documents.")
+    dry_run: bool = Field(description="Whether only a list of repairs was requested.")
+    state: ShownPlanState = Field(
+        description="`requested` and `approved` wait for the reconciler, `running` is being executed. `planned` and"
+        " `stopped` wait for `apply`: a dry run, or a plan that would remove too many documents. `done` and `failed`"
+        " are over."
+    )
+    found: KindCounts
+    repaired: KindCounts
+    slices: int = Field(description="Expected number of slices of up to 1,000 documents; 0 before it begins.")
+    compared: int = Field(description="Number of slices that were compared so far.")
+    skipped: list[str] = Field(description="Knowledge bases that were not compared, because they are not active.")
+    requested_by: str | None = Field(description="Id of the API key; null if a scheduled pass stopped.")
+    approved_by: str | None = Field(description="Id of the API key that applied the plan; null before that.")
+    created_at: datetime
+    finished_at: datetime | None = Field(description="Time at which the reconciler was done; null before that.")
+    error: str | None = Field(description="Type of the error if the plan failed.")
+
+
+class DriftedDocuments(BaseModel):
+    count: int = Field(description="Number of documents.")
+    examples: list[str] = Field(description=f"Ids of up to {MAX_EXAMPLES} of them, if the plan lists repairs.")
+
+
+class RepairView(BaseModel):
+    kb_id: str
+    kind: str = Field(description="Kind of drift. docs/reference/drift.md describes the kinds.")
+    document_id: str | None = Field(description="Id of the document; null if the knowledge base as a whole has drift.")
+    problem: str = Field(description="Description of what is wrong.")
+    repair: str = Field(description="Description of what repairs it.")
+
+
+class PlanWithRepairs(PlanView):
+    missing_documents: DriftedDocuments = Field(description="Documents that should be indexed and are not.")
+    stale_documents: DriftedDocuments = Field(
+        description="Documents that are indexed although they were deleted or have no tag of the knowledge base."
+    )
+    orphaned_vectors: DriftedDocuments = Field(description="Documents that are not indexed and have chunks.")
+    missing_embeddings: DriftedDocuments = Field(
+        description="Documents with chunks whose vectors are not in the embedding cache."
+    )
+    repairs: list[RepairView] = Field(
+        description="Page of the repairs that wait for `apply`, by knowledge base, kind and document."
+    )
+    total_count: int = Field(description="Number of repairs on all pages.")
+
+
+class PlanList(BaseModel):
+    plans: list[PlanView]
+    total_count: int = Field(description="Number of items on all pages.")
+
+
+class PassView(BaseModel):
+    kind: Literal["full", "incremental"] = Field(description="Kind of pass.")
+    started_at: datetime
+    finished_at: datetime
+    knowledge_bases: int = Field(description="Number of knowledge bases of the organization that were compared.")
+    found: KindCounts
+    repaired: KindCounts
+    stopped: Mapping[str, int] = Field(
+        description="Number of documents by kind that were not removed, because they were too many. A plan lists them."
+    )
+
+
+class PassList(BaseModel):
+    passes: list[PassView]
+    total_count: int = Field(description="Number of items on all pages.")

@@ -1,0 +1,179 @@
+"""Searches: requests and results."""
+
+from datetime import datetime
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from kb_contracts.api.metadata_filter import MetadataFilter
+from kb_contracts.api.model import StrictModel, Timestamp
+from kb_contracts.documents import Text
+from kb_contracts.identifiers import Identifier
+
+MAX_IDS: Final = 100
+MAX_QUERY_CHARACTERS: Final = 8_000
+MAX_TOKENS: Final = 100_000
+DEFAULT_MAX_TOKENS: Final = 4_000
+"""Limit of the tokens of all results where a caller wants one without saying which."""
+MAX_TOP_K: Final = 20
+MAX_SKIP: Final = 1_000
+MAX_NEIGHBORS: Final = 5
+
+RequestedKbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_IDS)]
+SearchOrigin: TypeAlias = Literal["sdk", "console", "dashboard", "cli"]
+KbStatus = Literal["indexing", "active", "error"]
+
+
+class SearchRequest(StrictModel):
+    query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)] = Field(
+        description="Question or words to search for."
+    )
+    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Number of matches on a page. Default: 5.")
+    skip: int = Field(0, ge=0, le=MAX_SKIP, description="Number of matches to skip. Default: 0.")
+    mode: Literal["hybrid", "vector", "text"] = Field(
+        "hybrid",
+        description="`vector`: by meaning; `text`: by words, which needs no embedding and costs nothing; `hybrid`: "
+        "both.",
+    )
+    document_ids: Ids | None = Field(None, description="Only these documents.")
+    tag_ids: Ids | None = Field(None, description="Only documents with any of these tags.")
+    metadata_filter: MetadataFilter | None = Field(
+        None, description="Only documents whose name, tags and metadata match."
+    )
+    upload_date_from: Timestamp | None = Field(None, description="Only documents uploaded at this time or later.")
+    upload_date_to: Timestamp | None = Field(None, description="Only documents uploaded at this time or earlier.")
+    min_score: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Smallest relevance of a match that only the vector index found. Default: that of the knowledge base. "
+            "Not allowed with mode `text`."
+        ),
+    )
+    coalesce_neighbors: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_NEIGHBORS,
+        description="Number of chunks on each side of a match to return with it. Default: that of the knowledge base.",
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_TOKENS,
+        description="Greatest number of tokens of all results together: the last one may be truncated, others omitted. "
+        f"Default: no limit; with `prioritize_by` {DEFAULT_MAX_TOKENS}.",
+    )
+    prioritize_by: Literal["similarity", "recency", "balanced"] = Field(
+        "similarity", description="Order in which results are kept within `max_tokens`, and returned."
+    )
+
+    @field_validator("min_score")
+    @classmethod
+    def _no_relevance_of_words(cls, min_score: float | None, info: ValidationInfo) -> float | None:
+        if min_score is not None and info.data.get("mode") == "text":
+            raise PydanticCustomError(
+                "no_relevance", "With mode text there is no relevance; leave min_score out, or choose another mode"
+            )
+        return min_score
+
+
+class SearchSeveralRequest(SearchRequest):
+    kb_ids: Annotated[list[RequestedKbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
+        None, description="Knowledge bases to search. Default: all of the organization."
+    )
+
+
+class Scores(BaseModel):
+    vector: float | None = Field(
+        description="(1 + cosine) / 2 from the vector index; null if it did not find the chunk."
+    )
+    text: float | None = Field(description="BM25 score from the text index; null if it did not find the chunk.")
+    fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
+
+
+class SearchResult(BaseModel):
+    """A chunk of a document: a match or a neighbour of a match."""
+
+    content: str = Field(description="Text of the chunk.")
+    source: str = Field(description="Name of the document.")
+    document_id: str
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
+    relevance: float | None = Field(
+        ge=0,
+        le=1,
+        description="(1 + cosine) / 2. Null for neighbours of matches, and if no vectors are compared: with mode "
+        "`text`, or if `degraded` contains `vector`.",
+    )
+    is_matched: bool = Field(description="Whether the chunk is a match; false for a neighbour of a match.")
+    kb_id: str
+    scores: Scores = Field(description="Scores of the chunk in the indexes.")
+    page_start: int | None = Field(description="First page of the chunk; null if the document has no pages.")
+    page_end: int | None = Field(description="Last page of the chunk; null if the document has no pages.")
+    heading_path: list[str] = Field(description="Headings above the chunk, outermost first.")
+    metadata: dict[str, bool | int | float | str | datetime] = Field(description="Metadata of the document.")
+    citation: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed."
+    )
+    truncated: bool = Field(
+        description="Whether `content` is only the beginning of the chunk, because of `max_tokens`."
+    )
+
+
+class TimingsMs(BaseModel):
+    """Durations in milliseconds. Both indexes are queried at the same time."""
+
+    embed: float = Field(description="Waiting for the vector of the query.")
+    vector: float = Field(description="Query of the vector index.")
+    text: float = Field(description="Query of the text index.")
+    read: float = Field(description="Reading the chunks.")
+    total: float = Field(description="The whole search.")
+
+
+class Results(BaseModel):
+    results: list[SearchResult]
+    query: str
+    total_count: int = Field(description="Number of known matches on all pages.")
+    total_count_is_exact: bool = Field(description="Whether there are no further matches.")
+    skip: int
+    top_k: int
+    omitted_count: int = Field(description="Number of results of this page that did not fit into `max_tokens`.")
+    total_tokens: int = Field(description="Number of tokens of the content of all results.")
+    spu_charged: int = Field(description="SPUs charged for embedding the query; 0 if its vector was cached.")
+    query_vector_cached: bool | None = Field(
+        description="Whether the vector of the query (of all models) came from the cache, so that no provider was "
+        "called. Null if no vector was used, as with mode `text`."
+    )
+    timings_ms: TimingsMs
+    degraded: list[Literal["vector"]] = Field(
+        description="Parts that a hybrid search was answered without: `vector` if the embedding provider returned no "
+        "vector in time. The results then come from the text index and have no relevance."
+    )
+
+
+class SearchResponse(Results):
+    kb_status: KbStatus = Field(
+        description="Status of the knowledge base. While it is `indexing`, documents are still being added."
+    )
+
+
+class SearchedKnowledgeBase(BaseModel):
+    kb_id: str
+    name: str
+    kb_status: KbStatus
+
+
+class FailedKnowledgeBase(BaseModel):
+    """A knowledge base that could not be searched, with the problem that a search of it alone would have returned."""
+
+    kb_id: str
+    status: int = Field(description="HTTP status of the problem.")
+    type: str = Field(description="Slug of the problem.")
+    detail: str = Field(description="Explanation of the problem and what to do about it.")
+
+
+class SearchSeveralResponse(Results):
+    knowledge_bases: list[SearchedKnowledgeBase] = Field(description="Knowledge bases that were searched.")
+    failures: list[FailedKnowledgeBase] = Field(description="Knowledge bases that could not be searched.")

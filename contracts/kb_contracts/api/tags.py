@@ -1,0 +1,21 @@
+"""Tags, which decide the knowledge bases that a document belongs to."""
+
+from pydantic import BaseModel, Field
+
+from kb_contracts.api.model import Name, StrictModel
+from kb_contracts.identifiers import Identifier
+
+
+class PutTag(StrictModel):
+    tag_id: Identifier
+    name: Name = Field(description="Name for people.")
+
+
+class TagView(BaseModel):
+    tag_id: str
+    name: str | None = Field(description="Name of the tag; null if only documents have used it so far.")
+
+
+class TagList(BaseModel):
+    tags: list[TagView]
+    total_count: int = Field(description="Number of items on all pages.")

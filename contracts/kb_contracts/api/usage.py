@@ -1,0 +1,34 @@
+"""Usage of an organization: SPUs and their cost."""
+
+from datetime import date, datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+ChargedOperation = Literal["index", "search", "chat"]
+
+
+class UsageRow(BaseModel):
+    """Usage of one group.
+
+    Dimensions by which it is not grouped are absent. `kb_id` is null for charges without a knowledge base.
+    """
+
+    kb_id: str | None = None
+    model: str | None = None
+    operation: ChargedOperation | None = Field(
+        default=None, description="Purpose: `index`, `search`, or `chat` for calls of chat models."
+    )
+    day: date | None = Field(default=None, description="Day in UTC.")
+    spus: int = Field(description="Number of SPUs: embeddings that were generated and stored.")
+    usd: float = Field(
+        description="Cost in US dollars by the prices of this deployment, without models whose price is not known."
+    )
+
+
+class Usage(BaseModel):
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
+    usage: list[UsageRow] = Field(description="Charges of each group.")
+    total_spus: int = Field(description="Sum over all groups.")
+    total_usd: float = Field(description="Sum over all groups, in US dollars.")
