@@ -39,13 +39,13 @@ def frozen(name: str) -> Injection:
 
 @asynccontextmanager
 async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Give mongod a thirtieth of the time, until it is replaced by another process."""
+    """Give mongod a sixtieth of the time, until it is replaced by another process."""
     mongod = observed.process("mongod")
 
     async def slow_down() -> None:
         while mongod.is_running():
             mongod.suspend()
-            await asyncio.sleep(3)
+            await asyncio.sleep(6)
             mongod.resume()
             await asyncio.sleep(0.1)
 

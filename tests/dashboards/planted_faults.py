@@ -14,6 +14,7 @@ from kb_local.ports import NO_TLS
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.mongo import budgets, embedding_cache, leases, outbox, schema_version
 from kb_shared.mongo.database import in_transaction
+from observability.dashboards.overview import OF_API_AND_MODELS
 from tests.chaos.workload import UPLOADED, Upstream, paragraph
 from tests.dashboards.conftest import SECOND_INDEXER, WatchedSystem
 from tests.dashboards.everyday import quietly
@@ -106,6 +107,7 @@ class PlantedFaults:
         limits = {"soft": 1_000_000, "hard": 1_000_000}
         (await self.system.http.put("/budget", json=limits)).raise_for_status()
         await self.database[budgets.NAME].update_many({}, {"$inc": {"used": 100}})
+        await self.answers.until_true('kb_reconciler_drift{kind="spent_differs"} > 0')
 
     async def fail_chat_models(self) -> None:
         await self.run_model("scripted-passing", {"status": 429}, {"status": 500}, {"text": "Yes."})
@@ -146,7 +148,8 @@ class PlantedFaults:
     async def kill_mongod(self) -> None:
         """Kill the only member, while documents and requests come."""
         await self.watched.mongod.kill()
-        await self.answers.until_true("kb_consumer_retries_total > 0")
+        failed = f'rate(kb_http_requests_total{{{OF_API_AND_MODELS},status=~"5.."}}[15s]) > 0'
+        await self.answers.until_true("kb_consumer_retries_total > 0", failed)
         await self.watched.mongod.start()
 
     async def freeze_broker(self) -> None:
@@ -173,6 +176,7 @@ class PlantedFaults:
         finally:
             await admin.close()
         await ensure_topics(connection, topics.TOPICS)
+        await self.answers.until_true("kb_consumer_replaced_logs_total > 0")
 
     async def stop_an_indexer(self) -> None:
         await self.system.stack.kill(SECOND_INDEXER)

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tests.deployment.alert_rules import AlertingSetup, PrometheusRule
-from tests.deployment.exported_metrics import OF_EVERY_TARGET, ExportedSeries
-from tests.deployment.promql import SeriesSelector, UnreadableQuery, alternatives, parse_query
+from tests.deployment.known_series import KnownSeries, series_in_prometheus
+from tests.deployment.promql import names_in_query
+from tests.deployment.query_checks import check_query
 
 SEVERITIES: Final = ("page", "ticket")
 SECTIONS: Final = ("What users notice", "What it means", "Check", "Fix", "Afterwards")
@@ -19,13 +20,12 @@ _HEALTH_ROW: Final = re.compile(
     r"^\| \[(?P<name>Kb\w+)\]\(\.\./runbooks/(?P<page>\w+)\.md\) \| (?P<severities>[\w, ]+) \|", re.MULTILINE
 )
 
-KnownSeries = Mapping[str, ExportedSeries]
 
-
-def find_problems(setup: AlertingSetup, known: KnownSeries) -> list[str]:
+def find_problems(setup: AlertingSetup) -> list[str]:
     """Return everything that is wrong with the alerts of a repository."""
+    known = series_in_prometheus(setup.recorded)
     return [
-        *(problem for rule in setup.rules for problem in _of_query(rule.name, rule.expr, setup, known)),
+        *(f"{rule.name}: {problem}" for rule in setup.rules for problem in check_query(rule.expr, known)),
         *(problem for alert in setup.alerts for problem in _of_annotations(alert, known)),
         *_of_runbooks(setup, known),
         *_of_tests(setup),
@@ -34,40 +34,7 @@ def find_problems(setup: AlertingSetup, known: KnownSeries) -> list[str]:
     ]
 
 
-def _of_query(where: str, text: str, setup: AlertingSetup, known: KnownSeries) -> Iterator[str]:
-    try:
-        query = parse_query(text)
-    except UnreadableQuery as error:
-        yield f"{where}: no PromQL: {error}"
-        return
-    labels: set[str] = set()
-    for selector in query.selectors:
-        if selector.name in setup.recorded:
-            continue
-        series = known.get(selector.name)
-        if series is None:
-            yield f"{where}: no service exports {selector.name}"
-            continue
-        labels |= series.labels
-        yield from _of_selector(where, selector, series)
-    if unknown := query.grouped_by - labels - OF_EVERY_TARGET:
-        yield f"{where}: groups by {', '.join(sorted(unknown))}, which no series of it has"
-
-
-def _of_selector(where: str, selector: SeriesSelector, series: ExportedSeries) -> Iterator[str]:
-    for label, value in selector.matchers:
-        if label not in series.labels:
-            yield f"{where}: {selector.name} has no label {label}"
-        elif label in series.values and (words := alternatives_of(label, value) - series.values[label]):
-            yield f"{where}: {label} of {selector.name} is never {', '.join(sorted(words))}"
-
-
-def alternatives_of(label: str, value: str) -> set[str]:
-    """Return the values that a matcher names; the bound of a bucket is one value."""
-    return {value} if label == "le" else set(alternatives(value))
-
-
-def _of_annotations(alert: PrometheusRule, known: KnownSeries) -> Iterator[str]:
+def _of_annotations(alert: PrometheusRule, known: Mapping[str, KnownSeries]) -> Iterator[str]:
     if alert.labels.get("severity") not in SEVERITIES:
         yield f"{alert.name}: the severity is {alert.labels.get('severity')}, not one of {', '.join(SEVERITIES)}"
     for name in ("summary", "description"):
@@ -76,15 +43,15 @@ def _of_annotations(alert: PrometheusRule, known: KnownSeries) -> Iterator[str]:
     wanted = f"docs/runbooks/{alert.name}.md"
     if (found := alert.annotations.get("runbook_url")) != wanted:
         yield f"{alert.name}: runbook_url is {found}, not {wanted}"
-    selectors = parse_query(alert.expr).selectors
-    labels = set(alert.labels).union(*(known[each.name].labels for each in selectors if each.name in known))
-    for text in alert.annotations.values():
-        for match in _LABEL_IN_TEMPLATE.finditer(text):
-            if match["label"] not in labels:
-                yield f"{alert.name}: the text names the label {match['label']}, which no series of it has"
+    if not check_query(alert.expr, known):
+        labels = set(alert.labels).union(*(known[name].labels for name in names_in_query(alert.expr)))
+        for text in alert.annotations.values():
+            for match in _LABEL_IN_TEMPLATE.finditer(text):
+                if match["label"] not in labels:
+                    yield f"{alert.name}: the text names the label {match['label']}, which no series of it has"
 
 
-def _of_runbooks(setup: AlertingSetup, known: KnownSeries) -> Iterator[str]:
+def _of_runbooks(setup: AlertingSetup, known: Mapping[str, KnownSeries]) -> Iterator[str]:
     for name in sorted(set(setup.alert_names) - setup.runbooks.keys()):
         yield f"docs/runbooks/{name}.md: missing"
     for name, text in setup.runbooks.items():
@@ -94,7 +61,7 @@ def _of_runbooks(setup: AlertingSetup, known: KnownSeries) -> Iterator[str]:
         if (found := tuple(match["title"] for match in _HEADING.finditer(text))) != SECTIONS:
             yield f"{where}: its sections are {', '.join(found)}, not {', '.join(SECTIONS)}"
         for match in _PROMQL.finditer(text):
-            yield from _of_query(where, match["query"], setup, known)
+            yield from (f"{where}: {problem}" for problem in check_query(match["query"], known))
         for other in sorted(set(_ALERT_NAME.findall(text)) - set(setup.alert_names)):
             yield f"{where}: names the alert {other}, which does not exist"
 

@@ -168,7 +168,9 @@ def _settings(name: str, settings: type[CommonSettings], environment: Mapping[st
         yield f"{name}: {variable} is missing"
     try:
         # What is not named would come from the environment of the tests.
-        settings(**{key.removeprefix("KB_").lower(): value for key, value in environment.items() if key in known})  # type: ignore[arg-type]
+        settings.model_validate(
+            {key.removeprefix("KB_").lower(): value for key, value in environment.items() if key in known}
+        )
     except ValidationError as error:
         unusable = ", ".join(str(each["loc"][0]) if each["loc"] else each["msg"] for each in error.errors())
         yield f"{name}: {unusable} can't be used"

@@ -4,8 +4,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from tests.deployment.exported_metrics import ExportedSeries
-from tests.deployment.query_checks import check_query, labels_of_query
+from tests.deployment.known_series import KnownSeries
+from tests.deployment.promql import labels_of_query
+from tests.deployment.query_checks import check_query
 
 REPLACED: Final = {"$__rate_interval": "1m", "$__range": "1h", "$kb_id": "0" * 24}
 """Values for what Grafana replaces."""
@@ -19,7 +20,7 @@ def replace_variables(query: str, replaced: Mapping[str, str] = REPLACED) -> str
 
 
 def check_dashboard(
-    dashboard: Mapping[str, Any], *, known: Mapping[str, ExportedSeries], alerts: Collection[str]
+    dashboard: Mapping[str, Any], *, known: Mapping[str, KnownSeries], alerts: Collection[str]
 ) -> list[str]:
     """Return what is wrong with a dashboard, each with the panel; nothing if all of it is right."""
     panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
@@ -31,7 +32,7 @@ def check_dashboard(
     ]
 
 
-def _check(panel: Mapping[str, Any], known: Mapping[str, ExportedSeries], alerts: Collection[str]) -> Iterator[str]:
+def _check(panel: Mapping[str, Any], known: Mapping[str, KnownSeries], alerts: Collection[str]) -> Iterator[str]:
     for required in ("title", "description"):
         if not panel.get(required):
             yield f"has no {required}"

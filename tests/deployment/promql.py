@@ -1,73 +1,69 @@
-"""Reads PromQL: which series an expression names, and which labels it groups by."""
+"""Reads PromQL: the nodes of a query, the series that it names, and the labels of its answer."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import promql_parser
+from promql_parser import AggModifierType, AggregateExpr, VectorSelector
 
 
-class UnreadableQuery(ValueError):
-    """The text is no PromQL."""
+def nodes_of(expression: Any) -> list[Any]:
+    """Return an expression and all expressions in it."""
+    found: list[Any] = []
+    promql_parser.walk(expression, pre_visit=found.append)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSelector:
-    name: str
-    matchers: tuple[tuple[str, str], ...]
-    """Label and value; a regular expression as it is written."""
+def names_in(expression: Any) -> set[str]:
+    """Return the names of all series in an expression."""
+    return {name_of(node) for node in nodes_of(expression) if isinstance(node, VectorSelector)}
 
 
-@dataclass(frozen=True, slots=True)
-class PromQuery:
-    selectors: tuple[SeriesSelector, ...]
-    grouped_by: frozenset[str]
-    """Labels of all aggregations."""
-
-
-def parse_query(text: str) -> PromQuery:
-    """Return what a query reads.
+def names_in_query(query: str) -> set[str]:
+    """Return the names of all series in a query.
 
     Raises:
-        UnreadableQuery: with what the parser says.
+        ValueError: it is no PromQL.
     """
-    try:
-        root = promql_parser.parse(text)
-    except ValueError as error:
-        raise UnreadableQuery(f"{text!r}: {error}") from error
-    nodes = list(_walk(root))
-    selectors = tuple(_selector(node) for node in nodes if isinstance(node, promql_parser.VectorSelector))
-    labels = (node.modifier.labels for node in nodes if isinstance(node, promql_parser.AggregateExpr) and node.modifier)
-    return PromQuery(selectors, frozenset(label for each in labels for label in each))
+    return names_in(promql_parser.parse(query))
 
 
-def _walk(node: Any) -> Iterator[Any]:
-    yield node
-    for child in _children(node):
-        yield from _walk(child)
+def labels_of_query(query: str) -> set[str]:
+    """Return the labels that the answer of a query may have.
+
+    Raises:
+        ValueError: it is no PromQL.
+    """
+    nodes = nodes_of(promql_parser.parse(query))
+    aggregations = [node for node in nodes if isinstance(node, AggregateExpr)]
+    if aggregations:
+        return {label for node in aggregations for label in labels_of(node) if keeps(node, label)}
+    return {label for node in nodes if isinstance(node, VectorSelector) for label, _ in matchers_of(node)}
 
 
-def _children(node: Any) -> list[Any]:
-    match node:
-        case promql_parser.BinaryExpr():
-            return [node.lhs, node.rhs]
-        case promql_parser.Call():
-            return list(node.args)
-        case promql_parser.MatrixSelector():
-            return [node.vector_selector]
-        case promql_parser.AggregateExpr() | promql_parser.ParenExpr() | promql_parser.UnaryExpr():
-            return [node.expr]
-        case promql_parser.SubqueryExpr():
-            return [node.expr]
-        case _:
-            return []
+def name_of(selector: VectorSelector) -> str:
+    """Return the name of the series; an empty one if other labels alone select them."""
+    named = (matcher.value for matcher in selector.matchers.matchers if matcher.name == "__name__")
+    return str(selector.name or next(named, ""))
 
 
-def _selector(node: Any) -> SeriesSelector:
-    matchers = [(matcher.name, matcher.value) for matcher in node.matchers.matchers]
-    return SeriesSelector(node.name or dict(matchers).get("__name__", ""), tuple(matchers))
+def matchers_of(selector: VectorSelector) -> list[tuple[str, str]]:
+    """Return each label and value that select series, beside the name; a regular expression as it is written."""
+    return [(matcher.name, matcher.value) for matcher in selector.matchers.matchers if matcher.name != "__name__"]
 
 
-def alternatives(value: str) -> Mapping[str, None]:
-    """Return the words of a matcher, in order: `a|b` has two, and a pattern is not a word."""
-    return dict.fromkeys(word for word in value.split("|") if word.replace("_", "").replace("-", "").isalnum())
+def values_in_matcher(label: str, value: str) -> set[str]:
+    """Return the values that a matcher names: `a|b` has two, a pattern none, and the bound of a bucket is one value."""
+    if label == "le":
+        return {value}
+    return {word for word in value.split("|") if word.replace("_", "").replace("-", "").isalnum()}
+
+
+def labels_of(aggregation: AggregateExpr) -> set[str]:
+    """Return the labels that it names, after `by` or `without`."""
+    return set(aggregation.modifier.labels) if aggregation.modifier is not None else set()
+
+
+def keeps(aggregation: AggregateExpr, label: str) -> bool:
+    """Return whether the result still has a label."""
+    modifier = aggregation.modifier
+    return modifier is not None and (label in modifier.labels) == (modifier.type == AggModifierType.By)

@@ -16,13 +16,13 @@ from observability.dashboards.grafana import DATASOURCE_UID, to_json
 from observability.dashboards.panel import Dashboard
 from tests.deployment.alert_rules import load_setup
 from tests.deployment.dashboard_checks import check_dashboard, replace_variables
-from tests.deployment.promql import parse_query
-from tests.deployment.query_checks import series_in_prometheus
+from tests.deployment.known_series import series_in_prometheus
+from tests.deployment.promql import names_in_query
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "observability" / "grafana" / "provisioning"
 SETUP = load_setup()
-KNOWN = series_in_prometheus(SETUP)
+KNOWN = series_in_prometheus(SETUP.recorded)
 ALERTS = SETUP.alert_names
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -83,10 +83,6 @@ def limits_of(alert: str) -> set[float]:
     for condition in conditions:
         conditions += [recorded[name] for name in names_in_query(condition) if name in recorded]
     return {float(number) for condition in conditions for number in NUMBER.findall(condition)}
-
-
-def names_in_query(query: str) -> set[str]:
-    return {selector.name for selector in parse_query(query).selectors}
 
 
 @of_each_dashboard
@@ -154,7 +150,7 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], None], str]] = {
     "a label to aggregate by that does not exist": (
         "Searches by outcome",
         in_query("by (outcome)", "by (result)"),
-        "there is no label result to aggregate by",
+        "groups by result, which no series of it has",
     ),
     "a bucket that does not exist": (
         "Budget left: search latency",

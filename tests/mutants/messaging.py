@@ -141,6 +141,23 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "positions-trust-a-topic-without-offsets",
+        _POSITIONS,
+        old="for each, mark in marks.items() if",
+        new="for each, mark in marks.items() if each in committed and",
+        caught_by=in_file(
+            f"{_UNIT}/test_positions.py",
+            "test_a_topic_that_was_created_again_has_lost_records_also_if_its_offsets_were_deleted_with_it",
+        ),
+    ),
+    Mutant(
+        "positions-forget-topics-with-the-session",
+        "shared/kb_shared/kafka/consumer.py",
+        old="topic_ids=self._topic_ids",
+        new="topic_ids={}",
+        caught_by=in_file(f"{_UNIT}/test_session.py", "test_the_ids_of_topics_outlive_a_session"),
+    ),
+    Mutant(
         "positions-skip-without-dealing-with-the-loss",
         _POSITIONS,
         old="            await self._on_lost(topic)\n",

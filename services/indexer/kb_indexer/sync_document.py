@@ -5,7 +5,7 @@ Duplicates and late commands are harmless. Nothing waits in the partition: work 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Final, Literal
@@ -29,11 +29,9 @@ from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_documen
 from kb_indexer.sync_failures import SyncFailures
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
-from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.errors import (
-    TransientError,
-)
+from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, awaits_text, decide
@@ -49,11 +47,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
 from kb_shared.observability import spans, tracing
-from kb_shared.observability.metrics import (
-    CHUNKS_INDEXED,
-    EVENT_PROCESSING_SECONDS,
-    forget_knowledge_base,
-)
+from kb_shared.observability.metrics import CHUNKS_INDEXED, EVENT_PROCESSING_SECONDS, forget_knowledge_base
 from kb_shared.observability.tracing import TraceSpan
 
 MAX_CRASHES: Final = 10
@@ -222,30 +216,16 @@ class SyncDocumentHandler:
 
     async def _index(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
-        purpose = Purpose(kb.organization_id, kb.kb_id, "index", "document")
         await self._size_limits.check(kb, document.document_id)
         async with self._deletions.interrupting(kb), self._embedder.allowance(kb.organization_id) as allowance:
             if job.error_type is not None:
                 # The provider may still be out: jobs that wait for it must not take the chunking threads from others.
-                await self._embedder.check_available(
-                    model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, allowance=allowance
-                )
-            with tracing.span(spans.CHUNK) as span:
-                chunks = await self._chunk(kb, document, allowance)
-                span.set({"kb.chunks": len(chunks)})
+                await self._check_provider(kb, allowance)
+            chunks = await self._chunk(kb, document, allowance)
             await self._size_limits.check(kb, document.document_id, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
-            with tracing.span(spans.EMBED, {"kb.chunks": len(chunks)}) as span:
-                embedded = await self._embedder.embed(
-                    [chunk.embedded_text for chunk in chunks],
-                    model=kb.embedding_model,
-                    dimensions=kb.embedding_dimensions,
-                    purpose=purpose,
-                    rate_limits=kb.rate_limits,
-                    allowance=allowance,
-                )
-                span.set({"kb.cache_hits": embedded.cached, "kb.embeddings": embedded.generated})
+            embedded = await self._embed(chunks, kb, allowance)
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
         async with self._swapping(job, kb, kind="replace") as span:
@@ -282,6 +262,37 @@ class SyncDocumentHandler:
             duration_s=round(perf_counter() - began, 4),
         )
 
+    async def _check_provider(self, kb: KnowledgeBase, allowance: SpendAllowance) -> None:
+        await self._embedder.check_available(
+            model=kb.embedding_model, purpose=_purpose(kb), rate_limits=kb.rate_limits, allowance=allowance
+        )
+
+    async def _chunk(self, kb: KnowledgeBase, document: Document, allowance: SpendAllowance) -> list[Chunk]:
+        with tracing.span(spans.CHUNK) as span:
+            if document.text is None:
+                raise StaleDecision
+            stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
+            if stored is None:
+                raise TransientError("the text of this revision is not stored")
+            chunks = await chunk_document(
+                stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads
+            )
+            span.set({"kb.chunks": len(chunks)})
+            return chunks
+
+    async def _embed(self, chunks: Sequence[Chunk], kb: KnowledgeBase, allowance: SpendAllowance) -> Embedded:
+        with tracing.span(spans.EMBED, {"kb.chunks": len(chunks)}) as span:
+            embedded = await self._embedder.embed(
+                [chunk.embedded_text for chunk in chunks],
+                model=kb.embedding_model,
+                dimensions=kb.embedding_dimensions,
+                purpose=_purpose(kb),
+                rate_limits=kb.rate_limits,
+                allowance=allowance,
+            )
+            span.set({"kb.cache_hits": embedded.cached, "kb.embeddings": embedded.generated})
+            return embedded
+
     @asynccontextmanager
     async def _swapping(
         self, job: IndexJob, kb: KnowledgeBase, *, kind: Literal["refresh", "replace"]
@@ -294,14 +305,6 @@ class SyncDocumentHandler:
             ):
                 with self._load.timed():
                     yield span
-
-    async def _chunk(self, kb: KnowledgeBase, document: Document, allowance: SpendAllowance) -> list[Chunk]:
-        if document.text is None:
-            raise StaleDecision
-        stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
-        if stored is None:
-            raise TransientError("the text of this revision is not stored")
-        return await chunk_document(stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads)
 
     def _watch(self, job: IndexJob, kb: KnowledgeBase, *, rows: list[EmbeddedChunk], swapped: SwapResult) -> None:
         if not swapped.inserted:
@@ -316,6 +319,10 @@ class SyncDocumentHandler:
             occurred_at=job.occurred_at,
             path=job.reason,
         )
+
+
+def _purpose(kb: KnowledgeBase) -> Purpose:
+    return Purpose(kb.organization_id, kb.kb_id, "index", "document")
 
 
 def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:

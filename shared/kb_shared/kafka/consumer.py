@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Final
+from uuid import UUID
 
 import structlog
 from aiokafka.errors import KafkaError
@@ -99,6 +100,7 @@ class Consumer:
             on_lost=on_lost,
         )
         self._session: ConsumerSession | None = None
+        self._topic_ids: dict[str, UUID] = {}
         self._polled_at: float | None = None
         self._limit = LogLimit()
 
@@ -136,7 +138,7 @@ class Consumer:
     async def _keep_joining(self, stop: asyncio.Event) -> None:
         failures = 0
         while not stop.is_set():
-            session = self._session = ConsumerSession(self._config, self._work)
+            session = self._session = ConsumerSession(self._config, self._work, topic_ids=self._topic_ids)
             try:
                 await session.run(stop)
             except (KafkaError, OSError) as error:

@@ -46,13 +46,21 @@ class PartitionStart:
 
 
 class Positions:
-    """Finds positions through the client of one session."""
+    """Finds positions through the client of one session.
 
-    def __init__(self, client: Any, *, group_id: str, on_lost: OnLost) -> None:
+    Args:
+        client: the client library's consumer.
+        group_id: of the consumer.
+        on_lost: called for each topic that has lost records.
+        topic_ids: of the topics as this process read them last. Kept up to date, also for later sessions: Kafka deletes
+            the committed offsets of a deleted topic, after which only this tells a new topic from one created again.
+    """
+
+    def __init__(self, client: Any, *, group_id: str, on_lost: OnLost, topic_ids: dict[str, UUID]) -> None:
         self._client = client
         self._group_id = group_id
         self._on_lost = on_lost
-        self._topic_ids: dict[str, UUID] = {}
+        self._topic_ids = topic_ids
 
     async def find(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionStart]:
         """Return the start of each newly assigned partition, and report records that were lost before it.
@@ -69,9 +77,8 @@ class Positions:
             topic_ids = await self._read_ids({each.topic for each in partitions})
             committed = await self._committed(partitions)
             beginnings = await self._offsets(self._client.beginning_offsets, partitions)
-        replaced = {
-            each for each, offset in committed.items() if self._is_other_log(each.topic, offset.metadata, topic_ids)
-        }
+        marks = {each: committed[each].metadata if each in committed else "" for each in partitions}
+        replaced = {each for each, mark in marks.items() if self._is_other_log(each.topic, mark, topic_ids)}
         starts = {}
         for partition, beginning in beginnings.items():
             offset = committed[partition].offset if partition in committed else None
@@ -81,7 +88,7 @@ class Positions:
             replaced={each: starts[each] for each in replaced},
             skipped={each: start for each, start in starts.items() if each not in replaced},
         )
-        self._topic_ids |= topic_ids
+        self._topic_ids.update(topic_ids)
         return starts
 
     async def find_again(self, assignment: PartitionAssignment, offsets: Mapping[TopicPartition, int]) -> None:
@@ -134,7 +141,7 @@ class Positions:
         if not assignment.open:
             return
         # No await from here on: a commit contains either the old offset and id or the new ones.
-        self._topic_ids |= topic_ids
+        self._topic_ids.update(topic_ids)
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
@@ -153,8 +160,9 @@ class Positions:
     def _is_other_log(self, topic: str, mark: str, topic_ids: Mapping[str, UUID]) -> bool:
         """Return whether a committed offset belongs to another log than the current one.
 
-        If the broker does not store the metadata, the id that this process has seen before counts. An offset without
-        either is trusted: an older version of this service or an operator has committed it.
+        If the broker does not store the metadata, or has deleted the offset together with the topic, the id that this
+        process has seen before counts. An offset without either is trusted: an older version of this service or an
+        operator has committed it.
         """
         now = topic_ids.get(topic)
         if now is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import structlog
 from aiokafka import ConsumerRebalanceListener
@@ -60,11 +61,11 @@ class ConsumerGroupConfig:
 class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the client library has no types
     """Polls, and creates an object for each assignment. Ends at `stop` or with an error."""
 
-    def __init__(self, config: ConsumerGroupConfig, work: RecordWork) -> None:
+    def __init__(self, config: ConsumerGroupConfig, work: RecordWork, *, topic_ids: dict[str, UUID]) -> None:
         self._config = config
         self._work = work
         self._client = _client(config)
-        self._positions = Positions(self._client, group_id=config.group_id, on_lost=config.on_lost)
+        self._positions = Positions(self._client, group_id=config.group_id, on_lost=config.on_lost, topic_ids=topic_ids)
         self._commits = OffsetCommitter(self._client, self._positions, group_id=config.group_id)
         self._monitor = PositionMonitor(self._client, self._positions, group_id=config.group_id)
         self._assignment: PartitionAssignment | None = None

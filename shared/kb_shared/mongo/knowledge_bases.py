@@ -7,7 +7,7 @@ chunks and vectors never changes. Tags do: each change raises `tags_version`, wh
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -369,39 +369,8 @@ def _filter(key: KnowledgeBaseKey) -> Row:
     return {"_id": key.kb_id, "organization_id": key.organization_id}
 
 
-_PLAIN = (
-    "organization_id",
-    "name",
-    "description",
-    "tags_version",
-    "chunker_type",
-    "chunk_size",
-    "chunk_overlap",
-    "embedding_model",
-    "embedding_dimensions",
-    "max_chunks_per_document",
-    "status_reason",
-    "vector_collection",
-    "created_at",
-    "updated_at",
-    "created_by",
-    "updated_by",
-    "coalesce_neighbors",
-    "min_score",
-    "text_analyzer",
-    "rate_limits",
-    "last_searched_at",
-)
-_LISTS = ("tag_ids", "filterable_metadata", "filters_building", "warnings")
+_FIELDS: Final = tuple(each.name for each in fields(KnowledgeBase))
 
 
 def _to_row(kb: KnowledgeBase) -> Row:
-    row: Row = {name: getattr(kb, name) for name in _PLAIN}
-    row |= {name: list(getattr(kb, name)) for name in _LISTS}
-    return row | {
-        "_id": kb.kb_id,
-        "status": str(kb.status),
-        "rate_limits": dict(kb.rate_limits),
-        "paused_at": kb.paused_at,
-        "text_normalization": kb.text_normalization,
-    }
+    return {ROWS.stored_name(name): getattr(kb, name) for name in _FIELDS}

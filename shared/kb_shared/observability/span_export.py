@@ -44,8 +44,8 @@ class OtlpSender:
             ]
         )
         try:
-            # The public method takes spans of the SDK only.
-            return self._exporter._client.export(request.SerializeToString()).success  # noqa: SLF001
+            client = self._exporter._client  # noqa: SLF001  # its public method takes spans of the SDK only
+            return client.export(request.SerializeToString()).success
         except Exception:  # noqa: BLE001  # no error of the exporter may end the thread that sends
             return False
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.deployment.kubernetes.check_metrics import check_query
+from tests.deployment.kubernetes.check_metrics import check_queries
 from tests.deployment.kubernetes.facts import METRICS, SERVICES
 from tests.deployment.kubernetes.manifests import (
     ROOT,
@@ -57,7 +57,7 @@ def _check_rules(manifests: Manifests) -> Iterator[ManifestFinding]:
     found = [group for rule in rules for group in rule["spec"]["groups"]]
     recorded = [rule["record"] for group in found for rule in group["rules"] if "record" in rule]
     queries = [rule["expr"] for group in found for rule in group["rules"]]
-    if wrong := [each for query in queries for each in check_query(query, place=_RULE, recorded=recorded)]:
+    if wrong := list(check_queries(queries, place=_RULE, recorded=recorded)):
         yield from wrong
     elif found != groups:
         yield ManifestFinding(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kb_indexer.bootstrap import TOPICS_OF_GROUPS
-from tests.deployment.kubernetes.check_metrics import check_query
+from tests.deployment.kubernetes.check_metrics import check_queries
 from tests.deployment.kubernetes.manifests import Manifest, ManifestFinding, Manifests, check_each, place_of
 
 _SCALERS: Final = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -49,7 +49,7 @@ def _check_scaled_object(manifests: Manifests, scaler: Manifest) -> Iterator[Man
     settings = manifests.environment_of(workload)
     for trigger in spec["triggers"]:
         if trigger["type"] == "prometheus":
-            yield from check_query(trigger["metadata"]["query"], place=place)
+            yield from check_queries([trigger["metadata"]["query"]], place=place)
         if trigger["type"] == "kafka":
             yield from _check_credentials(manifests, trigger, place=place)
             yield from _check_connection(trigger["metadata"], settings, place=place)

@@ -1,13 +1,11 @@
 """Facts about the services that manifests have to agree with, read from the code."""
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from fastapi import FastAPI
-from prometheus_client.metrics import MetricWrapperBase
 from starlette.routing import Route
 
 from kb_api.bootstrap import create_app as create_kb_api_app
@@ -25,7 +23,6 @@ from kb_shared.http.health import health_routes
 from kb_shared.kafka import client_shutdown, commits, partition_assignment, producer, session
 from kb_shared.messaging import outbox_relay
 from kb_shared.mongo import database as mongo
-from kb_shared.observability import metrics
 from kb_shared.settings import CommonSettings, EmbeddingSettings, HttpSettings
 
 
@@ -128,20 +125,3 @@ def stop_seconds(service: str) -> float:
         + 2 * session.LEAVE_TIMEOUT_S
     )
     return float(consumer_s + last_batch_s + producer_s + server.GRACE_S)
-
-
-def metric_labels() -> Mapping[str, frozenset[str]]:
-    """Return the labels of each series name that the services export."""
-    labels: dict[str, frozenset[str]] = {}
-    for metric in vars(metrics).values():
-        if not isinstance(metric, MetricWrapperBase):
-            continue
-        own = frozenset(metric._labelnames)
-        if metric._type == "counter":
-            labels[f"{metric._name}_total"] = own
-        elif metric._type == "histogram":
-            labels[f"{metric._name}_bucket"] = own | {"le"}
-            labels[f"{metric._name}_sum"] = labels[f"{metric._name}_count"] = own
-        else:
-            labels[metric._name] = own
-    return labels

@@ -24,14 +24,16 @@ SCALING: Final = [
         SCALER,
         "bootstrapServers of document-events is kafka:9093",
     ),
-    PlantedMistake("renamed-metric", of_trigger(2, "query", "max(kb_queue_depth)"), SCALER, "metric 'kb_queue_depth'"),
     PlantedMistake(
-        "unknown-label", of_trigger(2, "query", 'max(kb_indexing_queue_depth{kb_id="1"})'), SCALER, "label 'kb_id'"
+        "renamed-metric", of_trigger(2, "query", "max(kb_queue_depth)"), SCALER, "kb_queue_depth is exported by no"
     ),
     PlantedMistake(
-        "unknown-job", of_trigger(2, "query", 'max(kb_indexing_queue_depth{job="indexer"})'), SCALER, "job 'indexer'"
+        "unknown-label", of_trigger(2, "query", 'max(kb_indexing_queue_depth{kb_id="1"})'), SCALER, "has no label kb_id"
     ),
-    PlantedMistake("no-query", of_trigger(2, "query", "max(kb_indexing_queue_depth"), SCALER, "does not parse"),
+    PlantedMistake(
+        "unknown-job", of_trigger(2, "query", 'max(kb_indexing_queue_depth{job="indexer"})'), SCALER, "never indexer"
+    ),
+    PlantedMistake("no-query", of_trigger(2, "query", "max(kb_indexing_queue_depth"), SCALER, "is not PromQL"),
     PlantedMistake(
         "more-replicas-than-partitions",
         of_scaler(lambda spec: spec.update(maxReplicaCount=13)),
@@ -99,13 +101,13 @@ MONITORING: Final = [
         "renamed-metric-in-rule",
         with_rule("rate(kb_search_request_total[5m])"),
         "PrometheusRule knowledge-bases",
-        "metric 'kb_search_request_total'",
+        "kb_search_request_total is exported by no service",
     ),
     PlantedMistake(
         "unknown-bucket-label",
         with_rule('sum(rate(kb_search_seconds_bucket{phase="total",le="0.5"}[5m]))'),
         "PrometheusRule knowledge-bases",
-        "kb_search_seconds_bucket has no label 'phase'",
+        "kb_search_seconds_bucket has no label phase",
     ),
     PlantedMistake(
         "unknown-port-of-monitor",

@@ -12,11 +12,29 @@ from kb_reconciler.backup.manifest import Manifest
 from kb_shared.mongo.database import Database
 from tests.conftest import RunningMongo
 from tests.indexes import create_all_indexes
-from tests.integration.indexer.conftest import _commands, command_log, indexer, provider, shared_database, tenant
+from tests.integration.indexer.conftest import (
+    _commands,
+    _emptied_database,
+    command_log,
+    indexer,
+    own_database,
+    provider,
+    shared_database,
+    tenant,
+)
 from tests.integration.indexer.support import Replica, replica
 from tests.integration.reconciler.backups import SourceDeployment, back_up_whole, fill
 
-__all__ = ["_commands", "command_log", "indexer", "provider", "shared_database", "tenant"]
+__all__ = [
+    "_commands",
+    "_emptied_database",
+    "command_log",
+    "indexer",
+    "own_database",
+    "provider",
+    "shared_database",
+    "tenant",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,11 @@
 """Jobs, backfills, failed KBs and budgets: what their owners missed is repaired, what they work on is not touched."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from pymongo import AsyncMongoClient
 
 from kb_contracts.commands import Reason, SyncDocument
 from kb_reconciler.deployment import repair_deployment
@@ -28,27 +26,16 @@ from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.conftest import begin_drop
-from tests.indexes import create_all_indexes, delete_everything
 from tests.integration.search.knowledge import Knowledge, create
 
 MINUTE = timedelta(minutes=1)
 JOB = MembershipKey("acme", "0" * 24, "d1")
 
 
-@pytest.fixture(scope="module")
-async def shared_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
-    database = search_client[f"test_deployment_{uuid4().hex[:16]}"]
-    await create_all_indexes(database)
-    yield database
-    begin_drop(search_client, database.name)
-
-
 @pytest.fixture
-async def database(shared_database: Database) -> AsyncIterator[Database]:
-    """An empty database with the indexes of all services."""
-    yield shared_database
-    await delete_everything(shared_database)
+def database(own_database: Database) -> Database:
+    """Return an empty database with the indexes of all services."""
+    return own_database
 
 
 async def open_job(database: Database, **fields: Any) -> None:

@@ -46,7 +46,9 @@ def environment(
 
 @pytest.fixture
 def settings(environment: dict[str, str]) -> CommonSettings:
-    return CommonSettings(**{name.removeprefix("KB_").lower(): value for name, value in environment.items()})  # type: ignore[arg-type]
+    return CommonSettings.model_validate(
+        {name.removeprefix("KB_").lower(): value for name, value in environment.items()}
+    )
 
 
 async def test_a_new_deployment_is_set_up_and_a_second_run_changes_nothing(

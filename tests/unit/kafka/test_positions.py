@@ -14,7 +14,7 @@ from kb_shared.kafka import positions as positions_module
 from kb_shared.kafka.commits import OffsetCommitter
 from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.position_monitor import PositionMonitor
-from kb_shared.kafka.positions import PartitionStart, Positions, accept_loss
+from kb_shared.kafka.positions import OnLost, PartitionStart, Positions, accept_loss
 from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.observability.metrics import (
@@ -98,6 +98,12 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     return fake
 
 
+def positions_of(
+    client: FakeClient, *, on_lost: OnLost = accept_loss, topic_ids: dict[str, UUID] | None = None
+) -> Positions:
+    return Positions(client, group_id=GROUP, on_lost=on_lost, topic_ids={} if topic_ids is None else topic_ids)
+
+
 def an_assignment(handler: FakeHandler | None = None) -> PartitionAssignment:
     return PartitionAssignment(
         RecordWork(
@@ -129,7 +135,7 @@ async def test_offsets_deleted_before_they_were_read_are_counted_and_logged_with
         lost.append(topic)
 
     with capture_logs() as logs:
-        starts = await Positions(client, group_id=GROUP, on_lost=note).find([ZERO])
+        starts = await positions_of(client, on_lost=note).find([ZERO])
     assert starts == {ZERO: PartitionStart(100, 20)}
     assert (skipped() - before, lost) == (80, [TOPIC])
     [line] = [line for line in logs if line["event"] == "records.skipped"]
@@ -143,7 +149,7 @@ async def test_offsets_are_not_counted_as_skipped_before_the_loss_is_dealt_with(
         raise ConnectionError(topic)
 
     with pytest.raises(ConnectionError):
-        await Positions(client, group_id=GROUP, on_lost=fail).find([ZERO])
+        await positions_of(client, on_lost=fail).find([ZERO])
     assert skipped() == before
 
 
@@ -160,12 +166,29 @@ async def test_the_consumer_does_not_continue_from_an_offset_of_a_topic_with_ano
     client: FakeClient, mark: str, start: PartitionStart
 ) -> None:
     client.beginning, client.committed = 5, OffsetAndMetadata(20, mark)
-    assert await Positions(client, group_id=GROUP, on_lost=accept_loss).find([ZERO]) == {ZERO: start}
+    assert await positions_of(client).find([ZERO]) == {ZERO: start}
+
+
+async def test_a_topic_that_was_created_again_has_lost_records_also_if_its_offsets_were_deleted_with_it(
+    client: FakeClient,
+) -> None:
+    topic_ids: dict[str, UUID] = {}
+    await positions_of(client, topic_ids=topic_ids).find([ZERO])
+    client.topic_id, client.committed, lost = NEW, None, list[str]()
+
+    async def note(topic: str) -> None:
+        lost.append(topic)
+
+    with capture_logs() as logs:
+        later_session = positions_of(client, on_lost=note, topic_ids=topic_ids)
+        assert await later_session.find([ZERO]) == {ZERO: PartitionStart(0, None)}
+        await later_session.find([ZERO])
+    assert (lost, [line["event"] for line in logs]) == ([TOPIC], ["log.replaced"])
 
 
 async def test_a_partition_without_an_offset_begins_at_the_beginning_and_that_is_committed(client: FakeClient) -> None:
     client.beginning = 3
-    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    positions = positions_of(client)
     assignment = an_assignment()
     positions.begin(assignment, await positions.find([ZERO]))
     assert assignment.ledger.committable() == {ZERO: 3}
@@ -177,7 +200,7 @@ async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_t
     client: FakeClient,
 ) -> None:
     client.end = 200
-    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    positions = positions_of(client)
     assignment = an_assignment()
     positions.begin(assignment, {ZERO: PartitionStart(20, 20)})
     await positions.find_replaced_topics([TOPIC])
@@ -191,7 +214,7 @@ async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_t
 async def test_a_position_check_that_fails_because_partitions_were_revoked_is_counted_and_not_fatal(
     client: FakeClient,
 ) -> None:
-    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    positions = positions_of(client)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
     failures = CONSUMER_SURVEY_FAILURES.labels(group=GROUP)._value
     before = failures.get()
@@ -203,7 +226,7 @@ async def test_a_position_check_that_fails_because_partitions_were_revoked_is_co
 
 
 async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: FakeClient) -> None:
-    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    positions = positions_of(client)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
     positions.begin(assignment, {ZERO: PartitionStart(0, 0)})
     assignment.admit([record(0)])
@@ -218,7 +241,7 @@ async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: Fa
 
 
 async def test_a_position_in_a_replaced_log_does_not_move_the_position_in_the_new_one(client: FakeClient) -> None:
-    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    positions = positions_of(client)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
     positions.begin(assignment, {ZERO: PartitionStart(500, 500)})
     await positions.find_replaced_topics([TOPIC])
@@ -237,21 +260,21 @@ async def test_a_position_in_a_replaced_log_does_not_move_the_position_in_the_ne
 
 
 async def test_a_commit_is_not_tried_again_once_the_membership_is_lost(client: FakeClient) -> None:
-    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, positions_of(client), group_id=GROUP)
     client.refusals, client.retry = [KafkaConnectionError()], True
     assert not await commits.commit({ZERO: 5})
     assert client.commits == []
 
 
 async def test_nothing_is_committed_without_a_membership(client: FakeClient) -> None:
-    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, positions_of(client), group_id=GROUP)
     client.generation = -1
     assert not await commits.commit({ZERO: 5})
     assert client.commits == []
 
 
 async def test_a_commit_is_tried_again_while_the_membership_lasts(client: FakeClient) -> None:
-    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, positions_of(client), group_id=GROUP)
     client.refusals = [KafkaConnectionError()]
     assert await commits.commit({ZERO: 5})
     assert len(client.commits) == 1
@@ -263,7 +286,7 @@ async def test_the_age_of_the_oldest_unfinished_record_is_exported_until_it_is_f
     async def wait(_: Record) -> None:
         await go_on.wait()
 
-    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    monitor = PositionMonitor(client, positions_of(client), group_id=GROUP)
     assignment = an_assignment(FakeHandler(wait))
     stuck_s = CONSUMER_STUCK_SECONDS.labels(topic=TOPIC, group=GROUP)._value
     assignment.admit([record(0)])
@@ -293,7 +316,7 @@ async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_han
     async def wait(each: Record) -> None:
         await go_on[each.offset].wait()
 
-    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    monitor = PositionMonitor(client, positions_of(client), group_id=GROUP)
     assignment = an_assignment(FakeHandler(wait))
     assignment.ledger.start(ZERO, 0, committed=0)
     client.at = client.end = 3
@@ -320,7 +343,7 @@ async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_han
 async def test_a_record_that_is_not_fetched_is_as_old_as_the_check_that_found_it_and_not_as_the_one_before(
     client: FakeClient,
 ) -> None:
-    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    monitor = PositionMonitor(client, positions_of(client), group_id=GROUP)
     assignment = an_assignment()
     assignment.ledger.start(ZERO, 0, committed=0)
     assignment.admit([written(3_600, 0)])

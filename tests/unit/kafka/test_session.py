@@ -1,8 +1,11 @@
 import asyncio
+from uuid import UUID
 
 import pytest
+from aiokafka.errors import KafkaError
 
 from kb_local.ports import free_port
+from kb_shared.kafka import consumer as consumers
 from kb_shared.kafka import session as sessions
 from kb_shared.kafka.partition_assignment import RecordWork
 from kb_shared.kafka.positions import accept_loss
@@ -29,7 +32,7 @@ async def session() -> ConsumerSession:
     work = RecordWork(
         FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000
     )
-    return ConsumerSession(config, work)
+    return ConsumerSession(config, work, topic_ids={})
 
 
 @pytest.fixture
@@ -64,3 +67,27 @@ async def test_a_client_that_can_not_be_stopped_ends_its_session_and_not_the_pro
     assert connection.cancelled()
     monkeypatch.undo()
     await session._client.stop()
+
+
+async def test_the_ids_of_topics_outlive_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, seen = asyncio.Event(), list[int]()
+
+    class BrokenSession:
+        was_assigned, polled_at = True, None
+
+        def __init__(self, *_: object, topic_ids: dict[str, UUID]) -> None:
+            seen.append(len(topic_ids))
+            topic_ids[TOPIC] = UUID(int=1)
+
+        async def run(self, stop: asyncio.Event) -> None:
+            if len(seen) > 1:
+                stop.set()
+            raise KafkaError
+
+    monkeypatch.setattr(consumers, "ConsumerSession", BrokenSession)
+    monkeypatch.setattr(consumers, "pause_s", lambda _: 0)
+    consumer = consumers.Consumer(
+        FakeHandler(), FakeDeadLetters(), topics=[TOPIC], group_id="group", connection=KafkaConnection("no-broker:1")
+    )
+    await consumer.run(stop)
+    assert seen == [0, 1]
