@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from kb_contracts.api.model import PerMinute, StrictModel
+from kb_contracts.api.model import PerMinute, StrictModel, example
 
 # What an HTTP header can carry.
 ProviderApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
@@ -13,6 +13,8 @@ ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern
 
 
 class PutLlmProvider(StrictModel):
+    model_config = example({"api_key": "sk-...", "requests_per_minute": 500})
+
     api_key: ProviderApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
     api_base: ApiBase | None = Field(
         default=None,
@@ -27,6 +29,18 @@ class PutLlmProvider(StrictModel):
 
 
 class LlmProviderView(BaseModel):
+    model_config = example(
+        {
+            "provider": "openai",
+            "api_key_last4": "x7Qa",
+            "api_base": None,
+            "requests_per_minute": 500,
+            "tokens_per_minute": None,
+            "updated_at": "2026-01-31T12:00:00Z",
+            "updated_by": "3f9c1d2e4b5a6978",
+        }
+    )
+
     provider: str
     api_key_last4: str | None = Field(description="Last four characters of the key; null if the key is short.")
     api_base: str | None = Field(description="Address of the provider; null: its usual one.")

@@ -1,4 +1,4 @@
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Header
 
@@ -20,6 +20,22 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 
 router = organization_router("search")
 
+_PROBLEMS: Final = responses(
+    "budget-exhausted",
+    "filter-building",
+    "index-not-ready",
+    "invalid-filter",
+    "not-filterable",
+    "provider-key-missing",
+    "provider-refused",
+    "provider-unavailable",
+    "query-refused",
+    "search-overloaded",
+    "search-unavailable",
+    "unknown-model",
+    "unknown-price",
+)
+
 OriginHeader = Annotated[
     SearchOrigin,
     Header(
@@ -29,7 +45,12 @@ OriginHeader = Annotated[
 ]
 
 
-@router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429))
+@router.post(
+    "/knowledge-bases/{kb_id}/search",
+    operation_id="knowledge_bases.search",
+    summary="Search a knowledge base",
+    responses=_PROBLEMS,
+)
 async def search(
     knowledge_base_search: KnowledgeBaseSearch,
     limits: RequestLimits,
@@ -49,7 +70,12 @@ async def search(
     return to_response(query, answer)
 
 
-@router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429))
+@router.post(
+    "/knowledge-bases/search",
+    operation_id="knowledge_bases.search_several",
+    summary="Search several knowledge bases",
+    responses=_PROBLEMS,
+)
 async def search_several(
     knowledge_base_search: KnowledgeBaseSearch,
     limits: RequestLimits,

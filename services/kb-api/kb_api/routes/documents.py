@@ -65,7 +65,9 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 """Id in a request that creates the document if there is none."""
 
 
-@router.get("/documents/{document_id}", summary="Get a document", response_model=DocumentView)
+@router.get(
+    "/documents/{document_id}", operation_id="documents.get", summary="Get a document", response_model=DocumentView
+)
 async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
     """Return the document as its events describe it, and its state in each knowledge base."""
     overview = await load_overview(database, caller.organization_id, document_id=document_id)
@@ -74,10 +76,11 @@ async def get(database: Database, caller: DocumentReader, document_id: str) -> D
 
 @router.put(
     "/documents/{document_id}",
+    operation_id="documents.put",
     summary="Create or replace a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded", "unknown-text-ref"),
 )
 async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
@@ -88,10 +91,11 @@ async def put(
 
 @router.patch(
     "/documents/{document_id}/tags",
+    operation_id="documents.replace_tags",
     summary="Replace the tags of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded"),
 )
 async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
@@ -102,10 +106,11 @@ async def patch_tags(
 
 @router.patch(
     "/documents/{document_id}/metadata",
+    operation_id="documents.replace_metadata",
     summary="Replace the metadata of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision"),
 )
 async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
@@ -116,10 +121,11 @@ async def patch_metadata(
 
 @router.delete(
     "/documents/{document_id}",
+    operation_id="documents.delete",
     summary="Delete a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision"),
 )
 async def delete(
     publisher: DocumentEventPublisher,
@@ -138,11 +144,16 @@ async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, r
 
 @router.put(
     "/documents/{document_id}/text",
+    operation_id="documents.store_text",
     summary="Store a long text",
     response_model=StoredTextView,
     openapi_extra={
-        "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "requestBody": {
+            "required": True,
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": "Employees have 30 days of leave."}},
+        },
     },
+    responses=responses("quota-exceeded"),
 )
 async def put_text(
     database: Database,

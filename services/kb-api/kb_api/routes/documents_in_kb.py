@@ -31,6 +31,7 @@ router = organization_router("documents of a knowledge base")
 
 @router.get(
     "/knowledge-bases/{kb_id}/documents/{document_id}/explain",
+    operation_id="knowledge_bases.explain_document",
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
@@ -40,7 +41,12 @@ async def explain(database: Database, caller: Reader, kb_id: str, document_id: s
     return _view(explanation, document_id)
 
 
-@router.get("/knowledge-bases/{kb_id}/chunks", summary="List the chunks of a document", response_model=ChunkList)
+@router.get(
+    "/knowledge-bases/{kb_id}/chunks",
+    operation_id="knowledge_bases.list_chunks",
+    summary="List the chunks of a document",
+    response_model=ChunkList,
+)
 async def list_chunks(
     database: Database,
     caller: Reader,

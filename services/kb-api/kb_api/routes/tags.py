@@ -11,7 +11,12 @@ router = organization_router("tags")
 
 
 @router.post(
-    "/tags", summary="Create or rename a tag", status_code=201, response_model=TagView, responses=responses(409)
+    "/tags",
+    operation_id="tags.put",
+    summary="Create or rename a tag",
+    status_code=201,
+    response_model=TagView,
+    responses=responses("quota-exceeded"),
 )
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
@@ -26,7 +31,7 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
     return TagView(tag_id=body.tag_id, name=body.name)
 
 
-@router.get("/tags", summary="List tags", response_model=TagList)
+@router.get("/tags", operation_id="tags.list", summary="List tags", response_model=TagList)
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
     """List the tags of the organization, without deleted ones."""
     found, total_count = await tags.find_page(database, caller.organization_id, skip=skip, limit=limit)

@@ -35,7 +35,15 @@ router = organization_router("agents")
 Tools = Sequence[KnowledgeBaseTool]
 
 
-@router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
+@router.post(
+    "/agents",
+    operation_id="agents.create",
+    status_code=201,
+    summary="Create an agent",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
+    ),
+)
 async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent) -> AgentView:
     """Create an agent without tools."""
     await checks.require_agent_quota(caller)
@@ -58,20 +66,25 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
     return _view(agent, {})
 
 
-@router.get("/agents", summary="List agents")
+@router.get("/agents", operation_id="agents.list", summary="List agents")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
     """List the agents of the organization, newest first."""
     found, total_count = await agents.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return AgentList(agents=await _views(database, caller, found), total_count=total_count)
 
 
-@router.get("/agents/{agent_id}", summary="Get an agent")
+@router.get("/agents/{agent_id}", operation_id="agents.get", summary="Get an agent")
 async def get(database: Database, caller: Reader, agent_id: str) -> AgentView:
     """Return an agent with its tools."""
     return (await _views(database, caller, [await agents.get(database, AgentKey(caller.organization_id, agent_id))]))[0]
 
 
-@router.put("/agents/{agent_id}", summary="Change an agent")
+@router.put(
+    "/agents/{agent_id}",
+    operation_id="agents.update",
+    summary="Change an agent",
+    responses=responses("model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price"),
+)
 async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, agent_id: str, body: ChangeAgent
 ) -> AgentView:
@@ -84,13 +97,19 @@ async def change(
     return (await _views(database, caller, [changed]))[0]
 
 
-@router.delete("/agents/{agent_id}", summary="Delete an agent")
+@router.delete("/agents/{agent_id}", operation_id="agents.delete", summary="Delete an agent")
 async def delete(database: Database, caller: Writer, agent_id: str) -> MessageResponse:
     await agents.delete(database, AgentKey(caller.organization_id, agent_id))
     return MessageResponse(message="Agent deleted successfully")
 
 
-@router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Add a knowledge base to an agent")
+@router.post(
+    "/agents/{agent_id}/knowledge-base-tools",
+    operation_id="agents.add_tool",
+    status_code=201,
+    summary="Add a knowledge base to an agent",
+    responses=responses("tool-exists", "tool-limit"),
+)
 async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
     """Add a tool that searches a knowledge base."""
     await agents.get(database, AgentKey(caller.organization_id, agent_id))
@@ -104,7 +123,11 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
     )
 
 
-@router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool of an agent")
+@router.patch(
+    "/agents/{agent_id}/knowledge-base-tools/{tool_id}",
+    operation_id="agents.update_tool",
+    summary="Change a tool of an agent",
+)
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
     fields = _read_given_fields(body)
     return await _change_tools(
@@ -112,7 +135,12 @@ async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id
     )
 
 
-@router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool named in the body", deprecated=True)
+@router.patch(
+    "/agents/{agent_id}/knowledge-base-tools",
+    operation_id="agents.update_named_tool",
+    summary="Change a tool named in the body",
+    deprecated=True,
+)
 async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _read_given_fields(body)
@@ -121,12 +149,18 @@ async def change_named_tool(database: Database, caller: Writer, agent_id: str, b
     )
 
 
-@router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Remove a tool from an agent")
+@router.delete(
+    "/agents/{agent_id}/tools/{tool_id}", operation_id="agents.remove_tool", summary="Remove a tool from an agent"
+)
 async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
     return await _change_tools(database, caller, agent_id=agent_id, change=lambda tools: drop_tool(tools, tool_id))
 
 
-@router.get("/agents/{agent_id}/available-knowledge-bases", summary="List knowledge bases for an agent")
+@router.get(
+    "/agents/{agent_id}/available-knowledge-bases",
+    operation_id="agents.list_available_knowledge_bases",
+    summary="List knowledge bases for an agent",
+)
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
     """List the knowledge bases of the organization with their size, and whether the agent has them."""
     agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))

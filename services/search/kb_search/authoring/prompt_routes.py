@@ -16,7 +16,15 @@ from kb_shared.mongo.stored_time import now
 router = organization_router("prompts")
 
 
-@router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
+@router.post(
+    "/prompts",
+    operation_id="prompts.create",
+    status_code=201,
+    summary="Create a prompt",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
+    ),
+)
 async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreatePrompt) -> PromptView:
     await checks.require_prompt_quota(caller)
     kb_ids = body.named_kb_ids or []
@@ -40,19 +48,24 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
     return _view(prompt)
 
 
-@router.get("/prompts", summary="List prompts")
+@router.get("/prompts", operation_id="prompts.list", summary="List prompts")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
     """List the prompts of the organization, newest first."""
     found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
     return PromptList(prompts=[_view(prompt) for prompt in found], total_count=total_count)
 
 
-@router.get("/prompts/{prompt_id}", summary="Get a prompt")
+@router.get("/prompts/{prompt_id}", operation_id="prompts.get", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
     return _view(await prompts.get(database, PromptKey(caller.organization_id, prompt_id)))
 
 
-@router.put("/prompts/{prompt_id}", summary="Change a prompt")
+@router.put(
+    "/prompts/{prompt_id}",
+    operation_id="prompts.update",
+    summary="Change a prompt",
+    responses=responses("model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price"),
+)
 async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, prompt_id: str, body: ChangePrompt
 ) -> PromptView:
@@ -74,7 +87,7 @@ async def change(
     return _view(changed)
 
 
-@router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
+@router.delete("/prompts/{prompt_id}", operation_id="prompts.delete", summary="Delete a prompt")
 async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
     await prompts.delete(database, PromptKey(caller.organization_id, prompt_id))
     return MessageResponse(message="Prompt deleted successfully")

@@ -1,9 +1,8 @@
-from typing import Final
-
 from fastapi import Request, Response
 from starlette.responses import StreamingResponse
 
 from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.run_events import RunEvent
 from kb_contracts.api.runs import RunList, RunRequest, RunView
 from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
@@ -25,6 +24,7 @@ from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import long_running
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.openapi import EVENT_STREAM, event_stream
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -32,13 +32,28 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.stored_time import now
 
-EVENT_STREAM: Final = "text/event-stream"
-
 router = organization_router("runs")
 
 
 @router.post(
-    "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
+    "/runs",
+    operation_id="runs.create",
+    summary="Run a prompt, an agent or a question",
+    response_model=RunView,
+    responses=event_stream(RunEvent, description="The finished run, or its events as they happen.")
+    | responses(
+        "budget-exhausted",
+        "invalid-answer",
+        "messages-refused",
+        "model-not-allowed",
+        "provider-key-missing",
+        "unknown-model",
+        "provider-refused",
+        "provider-unavailable",
+        "run-budget-exhausted",
+        "unknown-price",
+        "waiting-for-text",
+    ),
 )
 @long_running
 async def start(
@@ -68,20 +83,26 @@ async def start(
     return to_view(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
 
-@router.get("/runs", summary="List runs")
+@router.get("/runs", operation_id="runs.list", summary="List runs")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
     """List the runs of the organization, newest first. They are kept for 90 days."""
     found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
     return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
-@router.get("/runs/{run_id}", summary="Get a run")
+@router.get("/runs/{run_id}", operation_id="runs.get", summary="Get a run")
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
     return to_view(await runs.get(database, RunKey(caller.organization_id, run_id)))
 
 
-@router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
+@router.post(
+    "/threads",
+    operation_id="threads.create",
+    status_code=201,
+    summary="Create a conversation",
+    responses=responses("quota-exceeded"),
+)
 async def create_thread(
     database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
 ) -> ThreadView:
@@ -97,14 +118,14 @@ async def create_thread(
     return _thread_view(thread)
 
 
-@router.get("/threads", summary="List conversations")
+@router.get("/threads", operation_id="threads.list", summary="List conversations")
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
     found, total_count = await runs.list_threads(database, caller.organization_id, skip=skip, limit=limit)
     return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
 
 
-@router.get("/threads/{thread_id}", summary="Get a conversation")
+@router.get("/threads/{thread_id}", operation_id="threads.get", summary="Get a conversation")
 async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> ThreadWithRuns:
@@ -115,7 +136,7 @@ async def get_thread(
     return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 
 
-@router.delete("/threads/{thread_id}", summary="Delete a conversation")
+@router.delete("/threads/{thread_id}", operation_id="threads.delete", summary="Delete a conversation")
 async def delete_thread(database: Database, caller: Writer, thread_id: str) -> MessageResponse:
     """Delete a conversation with its runs."""
     await runs.delete_thread(database, ThreadKey(caller.organization_id, thread_id))
