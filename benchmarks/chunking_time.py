@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from benchmarks.indexing import corpus
-from kb_indexer.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
+from kb_shared.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
 from kb_shared.mongo.vector import Vector
 
 _LOOP_TICK_S = 0.005

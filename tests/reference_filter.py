@@ -53,6 +53,8 @@ def _operator_holds(name: str, operand: Any, values: Sequence[Any]) -> bool:
             return any(equal(value, _said(operand)) for value in values)
         case "$in":
             return any(equal(value, _said(one)) for value in values for one in operand)
+        case "$contains":
+            return any(operand.lower() in value.lower() for value in values)
         case "$ne" | "$nin":
             return not _operator_holds("$eq" if name == "$ne" else "$in", operand, values)
     bound = _said(operand)

@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.chunking_spans import models
 from benchmarks.chunking_spans.measures import Interval, Match, match
 from benchmarks.chunking_spans.models import Embed
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_shared.chunking.counted_text import CountedText
 from kb_shared.mongo.vector import Vector
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking.counted_text import CountedText
 
 Interval = tuple[int, int]
 """Offsets in code points, the end exclusive."""

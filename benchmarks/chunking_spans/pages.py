@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.chunking_spans import models
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
 
 _BETWEEN_PAGES = "\n\f"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.corpus.documents import CorpusSelection, select_documents, write_documents
 from benchmarks.corpus.packages import PACKAGES, PackageDownloadFailed, fetch_packages, list_pages
-from kb_indexer.chunking import count_tokens
+from kb_shared.chunking import count_tokens
 
 FILE = "documents.jsonl"
 

@@ -94,6 +94,8 @@ class OcrCompleted(DocumentEvent):
     """Field that is left as it was if it is absent."""
     pages: list[Page] = Field(default_factory=list, max_length=20_000)
     content_type: Annotated[str, Field(max_length=128)] | None = None
+    source_digest: Annotated[Text, Field(max_length=128)] | None = None
+    """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""
 
     @model_validator(mode="after")
     def _one_text(self) -> "OcrCompleted":

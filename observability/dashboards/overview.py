@@ -221,6 +221,17 @@ WHAT_IS_WRONG: Final[Sequence[Panel]] = (
         threshold=1,
     ),
     Panel(
+        title="Time since MongoDB answered",
+        description=(
+            "Seconds since any service has got an answer from MongoDB. A minute: no primary answers, and nothing works."
+            " Seconds again and again: MongoDB is slow."
+        ),
+        unit="s",
+        queries=[PanelQuery(expr="min(kb_mongo_last_answer_age_seconds)", legend="last answer")],
+        alerts=["KbMongoDown"],
+        threshold=60,
+    ),
+    Panel(
         title="Event-loop lag",
         description=(
             "Seconds that a process answered late because its CPU was busy; the worst replica of each service. High:"
@@ -252,6 +263,7 @@ WHAT_IS_WRONG: Final[Sequence[Panel]] = (
                 zero_reason="spans are exported only if a collector is configured",
             )
         ],
+        alerts=["KbSpansDropped"],
     ),
     Panel(
         title="Versions that run",

@@ -48,7 +48,8 @@ OF_MIGRATIONS = (
 )
 OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
 OF_BACKUPS = ("backup.after_chunks", "backup.after_part", "backup.before_manifest", "restore.after_collection")
-NAMES = (*OF_INDEXER, *OF_RECONCILER, *OF_BACKUPS)
+OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect")
+NAMES = (*OF_INDEXER, *OF_REQUESTS, *OF_RECONCILER, *OF_BACKUPS)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

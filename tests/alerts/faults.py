@@ -39,15 +39,17 @@ def frozen(name: str) -> Injection:
 
 @asynccontextmanager
 async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Give mongod a sixtieth of the time, until it is replaced by another process."""
+    """Give mongod a tenth of the time, until it is replaced by another process."""
+    await observed.wait_for_history()
     mongod = observed.process("mongod")
 
     async def slow_down() -> None:
         while mongod.is_running():
             mongod.suspend()
-            await asyncio.sleep(6)
+            await asyncio.sleep(4)
             mongod.resume()
-            await asyncio.sleep(0.1)
+            # A shorter time is nothing for mongod on a busy machine, and searches fail instead of being slow.
+            await asyncio.sleep(0.4)
 
     slowing = asyncio.create_task(slow_down())
     try:
@@ -136,4 +138,5 @@ FAULTS: Final = (
     AlertFault("lost rows of documents", "KbReconcilerStopped", lost_documents),
     AlertFault("drift that goes on", "KbDrift", foreign_writer, is_ended_by_commands=False),
     AlertFault("slow mongod", "KbMongoSlow", slow_mongod),
+    AlertFault("frozen mongod", "KbMongoDown", frozen("mongod")),
 )

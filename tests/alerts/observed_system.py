@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import httpx
@@ -39,6 +40,8 @@ SETTINGS: Final = {
 """Settings under which the system notices and forgets a fault soon."""
 SEARCH_EVERY_S: Final = 0.5
 DOCUMENT_EVERY_S: Final = 2.0
+HISTORY_S: Final = 180.0
+"""The shortened six hours of a burn rate. Of a younger system, few slow searches are a large share."""
 _WITHIN_S: Final = 10.0
 """A request of the load that takes longer is given up."""
 
@@ -51,6 +54,7 @@ class ObservedSystem:
     kb_id: str = ""
     """Knowledge base of the load."""
     kb_id_of_fault: str | None = None
+    _loaded_since: float = field(default_factory=monotonic)
     _numbers: count = field(default_factory=count)  # type: ignore[type-arg]  # generic in its stubs only
 
     @property
@@ -80,6 +84,10 @@ class ObservedSystem:
         """Return the process of a server or service that runs now."""
         state: ProcessState = next(each for each in self.stack.home.read_state().processes if each.name == name)
         return psutil.Process(state.pid)
+
+    async def wait_for_history(self) -> None:
+        """Wait until the load has gone on for as long as the longest window of a burn rate."""
+        await asyncio.sleep(max(0.0, self._loaded_since + HISTORY_S - monotonic()))
 
     async def put_document(self, document_id: str, tag_id: str) -> None:
         body = {

@@ -51,10 +51,21 @@ async def wait_until_quiet(observed: ObservedSystem) -> None:
     await until(no_alert_fires, within_s=ENDS_WITHIN_S, every_s=0.5)
 
 
-def over(notifications: list[Notification]) -> bool:
-    """Say whether the last word about each alert is that it is over."""
-    last = {tuple(sorted(each.labels.items())): each for each in notifications}
-    return bool(last) and not any(each.is_firing for each in last.values())
+def last_words(notifications: list[Notification]) -> list[Notification]:
+    """Return the last notification about each alert."""
+    return list({tuple(sorted(each.labels.items())): each for each in notifications}.values())
+
+
+async def wait_until_over(observed: ObservedSystem, *, since: float) -> None:
+    """Wait until the last word about each alert is that it is over."""
+
+    def firing() -> list[Notification]:
+        return [each for each in last_words(observed.notifications.since(since)) if each.is_firing]
+
+    try:
+        await until(lambda: not firing(), within_s=ENDS_WITHIN_S)
+    except TimeoutError:
+        pytest.fail(f"still firing: {firing()}")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.alert)
@@ -76,9 +87,7 @@ async def test_a_fault_raises_its_alert_and_its_runbook_ends_it(
             await cause.aclose()
         await run_step(observed, fault.alert, "resolve", tmp_path / "resolve")
         resolved = monotonic()
-        await until(
-            lambda: over(observed.notifications.since(began)), what=f"{fault.alert} is over", within_s=ENDS_WITHIN_S
-        )
+        await wait_until_over(observed, since=began)
     TIMES.append(AlertTimes(fault.what, fault.alert, notified - began, monotonic() - resolved))
     await wait_until_quiet(observed)
     received = [each for each in observed.notifications.since(began) if each.is_firing]

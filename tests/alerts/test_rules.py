@@ -6,13 +6,21 @@ from pathlib import Path
 import pytest
 
 from kb_local.monitoring_programs import monitoring_program
+from tests.alerts.promtool import UNIT_TESTS, run_unit_tests
 from tests.alerts.short_windows import write_short_windows
 from tests.deployment.alert_rules import OBSERVABILITY
 
 pytestmark = pytest.mark.prometheus
 PROMETHEUS = OBSERVABILITY / "prometheus"
+UNIT_TEST = """
+rule_files: [RULES]
+tests:
+  - input_series: []
+    promql_expr_test:
+      - {eval_time: 1m, expr: vector(1), exp_samples: [{labels: '{}', value: 1}]}
+      - {eval_time: 1m, expr: 'ALERTS{alertname="KbMongoSlow"}', exp_samples: []}
+"""
 ALERTMANAGER = OBSERVABILITY / "alertmanager" / "alertmanager.yml"
-UNIT_TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
 
 
 def run(*command: str | Path) -> str:
@@ -33,7 +41,27 @@ def test_prometheus_accepts_rules_and_configuration_without_a_warning() -> None:
 
 @pytest.mark.parametrize("file", UNIT_TESTS, ids=lambda file: file.stem)
 def test_alerts_fire_when_they_should_and_only_then(file: Path) -> None:
-    run(monitoring_program("promtool"), "test", "rules", file)
+    result = run_unit_tests(file)
+    assert result.has_passed, result.output
+
+
+# promtool ends with 0 where it finds no rules: then no alert fires, which is what the second test expects.
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("value: 1}", "value: 2}"),
+        ("exp_samples: []", "exp_samples: [{labels: '{}', value: 1}]"),
+        ("exp_samples:", "exp_sample:"),
+        ("vector(1)", "vector(1"),
+        ("RULES", "NO_RULES"),
+    ],
+)
+def test_a_unit_test_that_fails_or_has_no_rules_is_noticed(tmp_path: Path, old: str, new: str) -> None:
+    [passes, fails] = tmp_path / "passes.yml", tmp_path / "fails.yml"
+    passes.write_text(UNIT_TEST.replace("RULES", str(PROMETHEUS / "rules" / "alerts.yml")))
+    fails.write_text(UNIT_TEST.replace(old, new).replace("RULES", str(PROMETHEUS / "rules" / "alerts.yml")))
+    assert run_unit_tests(passes).has_passed
+    assert not run_unit_tests(fails).has_passed
 
 
 def test_prometheus_accepts_the_faster_rules(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ IMPOSED: Final = {
 """Functions whose signature other software decides, with the reason."""
 
 FOR_BULK_LOOKUP: Final = {
+    "services/kb-api/kb_api/searchable_documents.py:_find_reached",
     "shared/kb_shared/mongo/document_index.py:find_of_documents",
     "shared/kb_shared/mongo/documents.py:find_by_ids",
     "shared/kb_shared/mongo/index_jobs/queries.py:find_states",

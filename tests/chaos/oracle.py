@@ -22,8 +22,8 @@ from kb_contracts.documents import (
     OcrCompleted,
     TagsChanged,
 )
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_local.model_server.hash_model import vector_of
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_shared.mongo.vector import from_binary
 from kb_shared.text import text_normalization
 from tests.chaos.quiescence import SLOW_S

@@ -152,9 +152,9 @@ MISTAKES: dict[str, tuple[Callable[[], AlertingSetup], str]] = {
     "muting of an alert that does not exist": (
         lambda: replace(
             SETUP,
-            alertmanager={**SETUP.alertmanager, "inhibit_rules": [{"source_matchers": ['alertname="KbMongoDown"']}]},
+            alertmanager={**SETUP.alertmanager, "inhibit_rules": [{"source_matchers": ['alertname="KbMongoGone"']}]},
         ),
-        "alertmanager.yml: names the alert KbMongoDown",
+        "alertmanager.yml: names the alert KbMongoGone",
     ),
     "no receiver for a severity": (
         lambda: replace(SETUP, alertmanager={**SETUP.alertmanager, "receivers": [{"name": "page"}]}),

@@ -55,10 +55,13 @@ async def transaction_ended(
 
 @asynccontextmanager
 async def failing_for(
-    client: AsyncMongoClient[dict[str, Any]], command: str, *, app_name: str, code: int
+    client: AsyncMongoClient[dict[str, Any]], command: str, *, app_name: str, code: int, after_s: float = 0
 ) -> AsyncIterator[None]:
-    """Have `command` fail for the clients with this name."""
-    await _configure(client, "alwaysOn", {"failCommands": [command], "errorCode": code, "appName": app_name})
+    """Have `command` fail for the clients with this name, `after_s` after it came."""
+    data: dict[str, Any] = {"failCommands": [command], "errorCode": code, "appName": app_name}
+    if after_s:
+        data |= {"blockConnection": True, "blockTimeMS": int(after_s * 1000)}
+    await _configure(client, "alwaysOn", data)
     try:
         yield
     finally:

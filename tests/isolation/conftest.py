@@ -40,6 +40,7 @@ from kb_shared.mongo import (
     reconcile_passes,
     reconcile_plans,
     tags,
+    vectors,
 )
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
@@ -83,11 +84,15 @@ class TwoTenants:
     victim_plan: str
     victim_message: str
     victims_writings: dict[str, str]
-    """Ids of its prompt, agent, tool, run and thread."""
+    """Ids of its prompt, agent, tool, run, thread and passage."""
 
-    async def key(self, organization_id: str, *scopes: Scope, name: str = "key") -> str:
+    async def key(
+        self, organization_id: str, *scopes: Scope, name: str = "key", kb_ids: tuple[str, ...] | None = None
+    ) -> str:
         key_id, whole_key = api_keys.create_secret_key()
         key = ApiKey(key_id, organization_id, name, frozenset(scopes), datetime.now(UTC), None, None)
+        if kb_ids is not None:
+            key = replace(key, scopes=frozenset(), scopes_in_kbs=frozenset(scopes), kb_ids=kb_ids)
         assert await api_keys.insert(self.database, key, whole_key=whole_key, pepper=self.pepper)
         return whole_key
 
@@ -106,8 +111,9 @@ async def tenants(
     search_settings = SearchSettings(local_models_api_base=model_server.api_base)
     embedder = create_embedder(database, api_settings, patience_s=0.2)
     chat = create_chat(database, search_settings)
+    api = kb_api.create_kb_api(api_settings, database=database, embedder=embedder)
     apps = {
-        "kb-api": kb_api.create_app(kb_api.create_kb_api(api_settings, database=database, embedder=embedder)),
+        "kb-api": kb_api.create_app(api),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
     }
     clients = {
@@ -134,7 +140,8 @@ async def tenants(
         victim_letter=await _file_letter(database),
         victim_plan=await _stop_pass(database, victim),
         victim_message=await _set_aside_message(database),
-        victims_writings=await _write(database, victim),
+        victims_writings=await _write(database, victim)
+        | {"chunk_id": next(iter(vectors.chunk_ids(DOCUMENT_ID, document.chunks())))},
     )
     victim_key = await tenants.key(VICTIM, Scope.ADMIN, name=CANARY)
     tenants = replace(tenants, victim_key=victim_key)
@@ -144,6 +151,7 @@ async def tenants(
     finally:
         for client in clients.values():
             await client.aclose()
+        await api.text_worker.close()
         await chat.close()
         await embedder.close()
         await search_client.drop_database(database.name)

@@ -35,6 +35,7 @@ MISSING = {
     "kb_id": "65f000000000000000000000",
     "key_id": "0123456789abcdef",
     "document_id": "none",
+    "chunk_id": "none:0123456789abcdef01234567:0",
     "tag_id": "none",
     "job_id": "65f000000000000000000001",
     "dead_letter_id": "0123456789abcdef0123456789abcdef",
@@ -79,6 +80,7 @@ class Route:
 
 MATRIX = [
     Route("kb-api", "POST", "/knowledge-bases", Scope.WRITE, body={"name": "n"}),
+    Route("kb-api", "POST", "/knowledge-bases/preview", Scope.READ, body={"text": "mine"}),
     Route("kb-api", "GET", "/knowledge-bases", Scope.READ, query={"name_search": "KB"}),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}", Scope.READ),
     Route("kb-api", "PUT", "/knowledge-bases/{kb_id}", Scope.WRITE, body={"name": "taken over"}),
@@ -93,7 +95,29 @@ MATRIX = [
     Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/pause", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/resume", Scope.WRITE),
-    Route("kb-api", "GET", "/documents/{document_id}", Scope.READ),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/chunks/{chunk_id}", Scope.READ),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/metadata-keys", Scope.READ),
+    Route("kb-api", "GET", "/documents", Scope.READ, query={"name_search": "canary"}),
+    Route(
+        "kb-api",
+        "POST",
+        "/documents:batch",
+        Scope.WRITE,
+        body={
+            "documents": [
+                {
+                    "document_id": DOCUMENT_ID,
+                    "document_name": "n",
+                    "tag_ids": [TAG_ID],
+                    "upload_date": "2026-01-31T00:00:00Z",
+                    "text": "mine",
+                }
+            ]
+        },
+    ),
+    Route("kb-api", "GET", "/documents/{document_id}", Scope.READ, query={"wait": "searchable", "timeout_s": "0.1"}),
+    Route("kb-api", "GET", "/documents/{document_id}/text", Scope.READ),
+    Route("kb-api", "GET", "/documents/{document_id}/chunks", Scope.READ, query={"kb_id": "65f000000000000000000000"}),
     Route(
         "kb-api",
         "PUT",

@@ -9,9 +9,9 @@ import pytest
 from bson.binary import Binary
 
 from kb_indexer import chunk_document
-from kb_indexer.chunking import advance
 from kb_search.store import found_chunks
 from kb_shared import failpoints
+from kb_shared.chunking import advance
 from kb_shared.mongo import circuits, document_texts, embedding_cache, kb_slots, knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, paragraph, text_of

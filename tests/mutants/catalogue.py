@@ -9,11 +9,13 @@ from tests.mutants import (
     messaging,
     moving,
     paying,
+    pushing,
     reconciling,
     searching,
     tenancy,
     tracing,
     upgrading,
+    waking,
 )
 from tests.mutants.mutant import Mutant
 
@@ -23,10 +25,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *messaging.MUTANTS,
     *moving.MUTANTS,
     *paying.MUTANTS,
+    *pushing.MUTANTS,
     *backing_up.MUTANTS,
     *reconciling.MUTANTS,
     *searching.MUTANTS,
     *tenancy.MUTANTS,
     *tracing.MUTANTS,
     *upgrading.MUTANTS,
+    *waking.MUTANTS,
 )

@@ -1,4 +1,4 @@
-"""Faults of traces: spans that quote documents, delay work, or are not connected."""
+"""Faults of what operators see: spans that quote documents, delay work or are not connected, and a metric."""
 
 from typing import Final
 
@@ -85,6 +85,15 @@ MUTANTS: Final = (
         caught_by=in_file(
             "tests/unit/embedding/test_spans_of_batches.py",
             "test_a_batch_for_two_documents_is_in_the_trace_of_the_first_and_linked_to_the_other",
+        ),
+    ),
+    Mutant(
+        "failed-command-is-an-answer",
+        "shared/kb_shared/mongo/last_answer.py",
+        old="        pass\n\n    def failed(self, _: CommandFailedEvent) -> None:\n",
+        new="        pass\n\n    def failed(self, _: CommandFailedEvent) -> None:\n        self._at = monotonic()\n",
+        caught_by=in_file(
+            "tests/integration/mongo/test_last_answer.py", "test_the_last_answer_is_of_a_command_that_succeeded"
         ),
     ),
 )

@@ -32,7 +32,7 @@ def find_breaking_changes(earlier: Schema, later: Schema) -> list[BreakingChange
         now_address, now_operation = now[operation_id]
         if address != now_address:
             found.add(BreakingChange(operation_id, f"moved from {address}"))
-        compared = _Comparison(earlier, later).of_operations(operation, now_operation)
+        compared = _DocumentPair(earlier, later).of_operations(operation, now_operation)
         found |= {BreakingChange(operation_id, what) for what in compared}
     return sorted(found)
 
@@ -55,7 +55,7 @@ def _operations(document: Schema) -> dict[str, tuple[str, Schema]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class _DocumentPair:
     earlier: Schema
     later: Schema
 

@@ -1,6 +1,7 @@
 """The proxy before the local broker, between a client and a broker that are sockets of the test."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -9,13 +10,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from kb_local.broker_proxy import connections
-from kb_local.broker_proxy.connections import SHORTEST_WAIT_S, KafkaClientConnection, RecordsNews
+from kb_local.broker_proxy.connections import SHORTEST_WAIT_S, WAIT_PER_QUIET, KafkaClientConnection, RecordsNews
 from kb_local.ports import LOOPBACK
 from tests.waiting import until
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 LONG_MS = 600_000
 """Longer than a test lasts: what is answered was not waited for."""
+SOON_S = 20.0
+"""Much shorter than a test may take, so that a fault shows soon."""
 
 
 def request(api_key: int, correlation_id: int, body: bytes, *, version: int = 4) -> bytes:
@@ -59,7 +62,7 @@ class RecordingBroker:
         self.writers[connection].write(struct.pack(">ii", 4 + 3, correlation_id) + b"...")
 
     async def until_received(self, ids: list[int]) -> None:
-        await until(lambda: sorted(read_ids(bytes(self.received))) == sorted(ids))
+        await until(lambda: sorted(read_ids(bytes(self.received))) == sorted(ids), within_s=SOON_S)
 
 
 @dataclass
@@ -67,6 +70,7 @@ class ProxiedBroker:
     broker: RecordingBroker
     news: RecordsNews
     port: int
+    connections: list[KafkaClientConnection]
     clients: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -75,17 +79,22 @@ class ProxiedBroker:
         return reader, writer
 
     async def until_waiting(self) -> None:
-        await until(lambda: bool(self.news.waiting))
+        await until(lambda: bool(self.news.waiting), within_s=SOON_S)
 
 
 @asynccontextmanager
 async def proxied() -> AsyncIterator[ProxiedBroker]:
-    broker, news = RecordingBroker(), RecordsNews()
+    broker, news, made = RecordingBroker(), RecordsNews(), list[KafkaClientConnection]()
     behind = await asyncio.start_server(broker.serve, LOOPBACK, 0)
     address = behind.sockets[0].getsockname()
-    front = await asyncio.get_running_loop().create_server(lambda: KafkaClientConnection(address, news), LOOPBACK, 0)
+
+    def make_connection() -> KafkaClientConnection:
+        made.append(KafkaClientConnection(address, news))
+        return made[-1]
+
+    front = await asyncio.get_running_loop().create_server(make_connection, LOOPBACK, 0)
     try:
-        yield (proxy := ProxiedBroker(broker, news, front.sockets[0].getsockname()[1]))
+        yield (proxy := ProxiedBroker(broker, news, front.sockets[0].getsockname()[1], made))
     finally:
         for writer in (*proxy.clients, *broker.writers):
             writer.close()
@@ -138,10 +147,12 @@ async def test_a_waiting_fetch_goes_before_the_next_request_of_its_connection() 
     async with proxied() as proxy:
         _, consumer = await proxy.connect()
         consumer.write(fetch(1) + fetch(2) + request(METADATA, 3, b""))
-        await until(lambda: read_ids(bytes(proxy.broker.received)) == [1, 2, 3])
+        await proxy.broker.until_received([1, 2, 3])
+        assert read_ids(bytes(proxy.broker.received)) == [1, 2, 3]
 
 
-async def test_a_fetch_waits_no_longer_than_its_client_allows() -> None:
+async def test_a_fetch_waits_no_longer_than_its_client_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SHORTEST_WAIT_S", LONG_MS / 1000)
     async with proxied() as proxy:
         _, consumer = await proxy.connect()
         consumer.write(fetch(1, max_wait_ms=1) + fetch(2, max_wait_ms=1))
@@ -156,6 +167,33 @@ async def test_a_fetch_waits_a_moment_only_while_positions_change() -> None:
         consumer.write(fetch(1) + fetch(2, ((1, 5),)) + fetch(3, ((1, 5),)))
         await proxy.broker.until_received([1, 2, 3])
         assert asyncio.get_running_loop().time() - began >= SHORTEST_WAIT_S
+
+
+async def test_a_fetch_may_wait_longer_the_longer_no_position_has_changed() -> None:
+    loop = asyncio.get_running_loop()
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1))
+        await proxy.broker.until_received([1])
+        [connection] = proxy.connections
+        connection._changed_at -= 600
+        consumer.write(fetch(2))
+        await proxy.until_waiting()
+        assert connection._timer is not None
+        assert connection._timer.when() - loop.time() > 600 * WAIT_PER_QUIET - SOON_S
+
+
+async def test_only_the_answer_to_what_may_add_records_lets_fetches_go_on() -> None:
+    async with proxied() as proxy:
+        reader, producer = await proxy.connect()
+        # The second one asks for no answer.
+        producer.write(request(METADATA, 1, b"") + request(PRODUCE, 2, b"x") + request(METADATA, 3, b""))
+        producer.write(request(PRODUCE, 4, b"x"))
+        await proxy.broker.until_received([1, 2, 3, 4])
+        for correlation_id, announced in ((1, 0), (3, 0), (4, 1)):
+            proxy.broker.answer(correlation_id)
+            await reader.readexactly(4 + 4 + 3)
+            assert proxy.news.count == announced, correlation_id
 
 
 async def test_the_broker_is_asked_not_to_let_fetches_wait_in_versions_that_the_proxy_understands() -> None:
@@ -184,11 +222,78 @@ async def test_requests_and_responses_pass_unchanged_however_they_are_cut() -> N
         assert proxy.news.count == 2
 
 
+async def test_a_fetch_that_comes_in_parts_is_one_fetch() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1)[:40])
+        await until(lambda: bool(proxy.broker.received or (proxy.connections and proxy.connections[0]._received)))
+        assert not proxy.broker.received
+        consumer.write(fetch(1)[40:])
+        await proxy.broker.until_received([1])
+        assert bytes(proxy.broker.received) == fetch(1, max_wait_ms=1)
+
+
+async def test_a_fetch_that_names_more_than_it_holds_is_left_to_the_broker() -> None:
+    most = struct.pack(">i", 2**31 - 1)
+    cut_off = request(FETCH, 1, struct.pack(">iiiib", -1, LONG_MS, 1, 1024, 1) + most)
+    of_one_topic = request(FETCH, 2, struct.pack(">iiiibih", -1, LONG_MS, 1, 1024, 1, 1, 6) + b"events" + most)
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(cut_off + of_one_topic)
+        await proxy.broker.until_received([1, 2])
+        assert bytes(proxy.broker.received) == cut_off + of_one_topic
+
+
+@pytest.mark.parametrize(("size", "api_key"), [(-7, METADATA), (0, METADATA), (7, FETCH)])
+async def test_a_client_that_does_not_speak_kafka_is_sent_away(size: int, api_key: int) -> None:
+    async with proxied() as proxy:
+        reader, client = await proxy.connect()
+        client.write(struct.pack(">ihhi", size, api_key, 4, 1) + b"x" * 100)
+        async with asyncio.timeout(SOON_S):
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert not proxy.broker.received
+
+
+async def test_a_client_that_reads_slowly_holds_up_the_broker_and_loses_nothing() -> None:
+    much = b"x" * 5_000_000
+    async with proxied() as proxy:
+        reader, consumer = await proxy.connect()
+        consumer.write(fetch(1))
+        await proxy.broker.until_received([1])
+        [connection], [broker] = proxy.connections, proxy.broker.writers
+        front, behind = connection._transport, connection.other._transport
+        assert front is not None
+        assert behind is not None
+        for transport in (consumer, front, behind, broker):
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, 65_536)
+        broker.write(struct.pack(">ii", 4 + len(much), 1) + much)
+        draining = asyncio.create_task(broker.drain())
+        await until(lambda: draining.done() or not behind.is_reading(), within_s=SOON_S)
+        assert not draining.done()
+        async with asyncio.timeout(SOON_S):
+            assert (await reader.readexactly(8 + len(much)))[8:] == much
+            await draining
+
+
+async def test_a_broker_that_leaves_closes_the_connections_of_its_clients() -> None:
+    async with proxied() as proxy:
+        reader, consumer = await proxy.connect()
+        consumer.write(request(METADATA, 1, b"") + fetch(2) + fetch(3))
+        await proxy.until_waiting()
+        proxy.broker.answer(1)
+        proxy.broker.writers[0].close()
+        async with asyncio.timeout(SOON_S):
+            assert await reader.read() == struct.pack(">ii", 4 + 3, 1) + b"..."
+        await until(lambda: not proxy.news.waiting, within_s=SOON_S)
+
+
 async def test_a_client_that_leaves_closes_its_connection_to_the_broker() -> None:
     async with proxied() as proxy:
         _, consumer = await proxy.connect()
         consumer.write(fetch(1) + fetch(2))
         await proxy.until_waiting()
         consumer.close()
-        await until(proxy.broker.writers[0].is_closing)
+        await until(proxy.broker.writers[0].is_closing, within_s=SOON_S)
         assert not proxy.news.waiting

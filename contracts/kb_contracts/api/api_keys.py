@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import Name, StrictModel, Timestamp, example
+from kb_contracts.api.model import Name, ObjectId, StrictModel, Timestamp, example
 
 KeyScope = Literal["read", "search", "write", "admin"]
 
@@ -14,6 +14,7 @@ _API_KEY: Final = {
     "key_id": "3f9c1d2e4b5a6978",
     "name": "ingest",
     "scopes": ["read", "write"],
+    "kb_ids": None,
     "created_at": "2026-01-31T12:00:00Z",
     "expires_at": None,
     "revoked_at": None,
@@ -31,6 +32,11 @@ class CreateApiKey(StrictModel):
     expires_at: Timestamp | None = Field(
         default=None, description="Time from which the key is refused; null: it does not expire."
     )
+    kb_ids: Annotated[list[ObjectId], Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="Knowledge bases to which the key is limited; others are 404 for it, and calls about the whole "
+        "organization are 403 `key-limited`. Not with the scope `admin`. null: all.",
+    )
 
 
 class ApiKeyView(BaseModel):
@@ -39,6 +45,7 @@ class ApiKeyView(BaseModel):
     key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
     name: str
     scopes: list[KeyScope]
+    kb_ids: list[str] | None = Field(description="Knowledge bases to which the key is limited; null: all.")
     created_at: datetime
     expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
     revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")

@@ -58,6 +58,11 @@ class PutDocument(DocumentRequestChange):
     content_type: Annotated[str, Field(max_length=128)] | None = Field(
         default=None, description="Media type of the original file."
     )
+    source_digest: Annotated[Text, Field(max_length=128)] | None = Field(
+        default=None,
+        description="Any digest of the original file. `GET /documents/{document_id}` returns it, so that you can find "
+        "out whether the file has changed since.",
+    )
 
 
 class PatchTags(DocumentRequestChange):
@@ -119,6 +124,7 @@ class DocumentView(DocumentState):
             "document_id": "handbook",
             "upload_date": "2026-01-31T12:00:00Z",
             "content_type": "application/pdf",
+            "source_digest": None,
             "metadata": {"year": 2026},
             "accepted_revision": 1,
             "unsendable_messages": [],
@@ -140,6 +146,9 @@ class DocumentView(DocumentState):
     document_id: str
     upload_date: datetime | None
     content_type: str | None = Field(description="Media type of the original file, as given.")
+    source_digest: str | None = Field(
+        description="Digest of the original file, as given with its text; null if the last text came without one."
+    )
     metadata: dict[str, Any] = Field(
         description='Metadata of the document. Dates have the form `{"$date": "2026-01-31T00:00:00Z"}`.'
     )
@@ -152,4 +161,10 @@ class DocumentView(DocumentState):
     )
     knowledge_bases: list[MembershipView] = Field(
         description="Knowledge bases that contain the document, must index it or must remove it."
+    )
+    searchable: bool | None = Field(
+        default=None,
+        description="Only with `wait=searchable`: whether searches find the newest accepted text in all knowledge "
+        "bases that the document belongs to. False if that took longer than `timeout_s`, if no knowledge base takes "
+        "the document, or if its indexing has failed or is paused in one of them.",
     )

@@ -150,7 +150,7 @@ class ExplanationView(BaseModel):
 
 
 class ChunkView(BaseModel):
-    chunk_id: str = Field(description="Stable id of the passage, as in `citation` of search results.")
+    chunk_id: str = Field(description="Stable id of the passage, as in search results and citations.")
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     content: str = Field(description="Text of the chunk.")
     token_count: int = Field(description="Number of tokens of the content.")
@@ -183,6 +183,7 @@ class ChunkList(BaseModel):
                     "indexed_at": "2026-01-31T12:00:05Z",
                 }
             ],
+            "skip": 0,
             "total_count": 31,
         }
     )
@@ -192,4 +193,36 @@ class ChunkList(BaseModel):
         description="Version of the indexed document. If it differs between two pages, read from the first page again."
     )
     chunks: list[ChunkView]
+    skip: int = Field(description="Number of chunks before the first one of this page.")
     total_count: int = Field(description="Number of chunks of the document.")
+
+
+class OpenedChunk(ChunkView):
+    """A passage that a search result or a citation names, with the document that contains it."""
+
+    model_config = example(
+        {
+            "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+            "chunk_index": 0,
+            "content": "Employees have 30 days of leave a year.",
+            "token_count": 9,
+            "start": 0,
+            "end": 39,
+            "page_start": None,
+            "page_end": None,
+            "heading_path": ["Leave"],
+            "chunk_type": "text",
+            "indexed_at": "2026-01-31T12:00:00Z",
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "document_id": "handbook",
+            "document_name": "handbook.pdf",
+            "upload_date": "2026-01-31T12:00:00Z",
+            "metadata": {"year": 2026},
+        }
+    )
+
+    kb_id: str
+    document_id: str
+    document_name: str = Field(description="Name of the document.")
+    upload_date: datetime
+    metadata: dict[str, bool | int | float | str | datetime] = Field(description="Metadata of the document.")

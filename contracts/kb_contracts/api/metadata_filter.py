@@ -18,10 +18,13 @@ MAX_VALUES: Final = 100
 MAX_DEPTH: Final = 3
 METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
 MAX_KEY_CHARACTERS: Final = 64
+MAX_PART_CHARACTERS: Final = 200
+"""Limit of a part of a name."""
 DATE: Final = "$date"
 
 Schema = dict[str, Any]
 
+_PART: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_PART_CHARACTERS}
 _TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_METADATA_VALUE_CHARACTERS}
 # OpenAPI bounds are doubles: this is the last one below 2^63.
 _NUMBER: Final[Schema] = {"type": "number", "minimum": -(2**63), "maximum": 2**63 - 1024}
@@ -37,12 +40,14 @@ _DESCRIPTION: Final = (
     "`document_name`, `tag_ids` or a metadata key, each with a value that it must equal, a list of such values, or "
     'operators; a time is written `{"$date": "2026-01-31T12:00:00Z"}`. `$and` and `$or` take lists of such '
     "filters. All keys must match. `$ne` and `$nin` also match documents "
-    "without the key. On metadata keys, `$ne`, `$nin`, `$gt`, `$gte`, `$lt` and `$lte` need the key in "
+    "without the key. `$contains` matches documents with this text in their name, in upper or lower case, at most "
+    "1,000 of them. On metadata keys, `$ne`, `$nin`, `$gt`, `$gte`, `$lt` and `$lte` need the key in "
     f"`filterable_metadata` of the knowledge base. At most {MAX_CLAUSES} keys with an operator and {MAX_VALUES} "
     f"values in all, `$and` and `$or` {MAX_DEPTH} deep."
 )
 _EXAMPLES: Final = (
     {"document_name": "report.pdf", "language": ["en", "de"]},
+    {"document_name": {"$contains": "annual report"}},
     {"$or": [{"language": "en"}, {"tag_ids": {"$nin": ["drafts"]}}]},
 )
 # The schema contains itself. Written for OpenAPI, whose components have these addresses.
@@ -60,7 +65,7 @@ class _FilterSchema:
             "type": "object",
             "description": _DESCRIPTION,
             "properties": {
-                "document_name": _condition(_TEXT, ordered=_TEXT),
+                "document_name": _condition(_TEXT, ordered=_TEXT, more={"$contains": _PART}),
                 "tag_ids": _condition(_TEXT),
                 "$and": filters,
                 "$or": filters,
@@ -81,9 +86,9 @@ MetadataFilter = TypeAliasType("MetadataFilter", Annotated[dict[str, Any], _Filt
 """Filter of a search. Its keys and values are not checked here."""
 
 
-def _condition(scalar: Schema, *, ordered: Schema | None = None) -> Schema:
+def _condition(scalar: Schema, *, ordered: Schema | None = None, more: Schema | None = None) -> Schema:
     some = {"type": "array", "items": scalar, "minItems": 1, "maxItems": MAX_VALUES}
-    operators = {"$eq": scalar, "$ne": scalar, "$in": some, "$nin": some}
+    operators = {"$eq": scalar, "$ne": scalar, "$in": some, "$nin": some} | (more or {})
     if ordered is not None:
         operators |= dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), ordered)
     by_operator = {"type": "object", "properties": operators, "additionalProperties": False, "minProperties": 1}

@@ -29,6 +29,7 @@ MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
 _CITATION: Final = {
     "number": 1,
+    "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
     "citation": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
     "kb_id": "65f1c2a3b4d5e6f708192a3b",
     "document_id": "handbook",
@@ -37,6 +38,11 @@ _CITATION: Final = {
     "page_start": 3,
     "page_end": 3,
     "relevance": 0.83,
+    "start": 0,
+    "end": 39,
+    "heading_path": ["Leave"],
+    "text": "Employees have 30 days of leave a year.",
+    "truncated": False,
 }
 _QUESTION: Final = {"role": "user", "content": "How many days of leave are there?"}
 _RUN: Final = {
@@ -140,9 +146,11 @@ class CitationView(BaseModel):
     """A passage that the answer cites as `[number]`. A search of this run returned it."""
 
     number: int = Field(description="Number of the citation in the answer, `[number]`.")
-    citation: str = Field(
-        description="Stable id of the passage: it means the same text, even after the document has changed."
+    chunk_id: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
+        "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
     )
+    citation: str = Field(description="Same as `chunk_id`.")
     kb_id: str
     document_id: str
     source: str = Field(description="Name of the document.")
@@ -150,6 +158,14 @@ class CitationView(BaseModel):
     page_start: int | None = Field(description="First page of the passage; null if there are no pages.")
     page_end: int | None = Field(description="Last page of the passage; null if there are no pages.")
     relevance: float | None = Field(description="Relevance from 0 to 1; null if no vectors were compared.")
+    start: int | None = Field(
+        description="Position of the first character of the passage in the text of the document; null in runs of older "
+        "versions, here and below."
+    )
+    end: int | None = Field(description="Position after the last character of the passage in the text of the document.")
+    heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
+    text: str | None = Field(description="Text of the passage, kept with the run.")
+    truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
 
 
 class RunSummary(BaseModel):

@@ -41,7 +41,11 @@ _RESULTS: Final = {
             "page_end": 3,
             "heading_path": ["Leave"],
             "metadata": {"year": 2026},
+            "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
             "citation": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+            "start": 0,
+            "end": 39,
+            "highlights": [{"start": 18, "end": 22}],
             "truncated": False,
         }
     ],
@@ -132,10 +136,26 @@ class Scores(BaseModel):
     fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
 
 
+class Highlight(BaseModel):
+    """A word of the query in `content`: characters `start` (included) to `end` (excluded)."""
+
+    start: int
+    end: int
+
+
 class SearchResult(BaseModel):
     """A chunk of a document: a match or a neighbour of a match."""
 
     content: str = Field(description="Text of the chunk.")
+    highlights: list[Highlight] = Field(
+        description="Words of the query in `content`, in their order, at most 100. Words are compared as the text "
+        "index compares them: by their stems, if the text analyzer of the knowledge base has any. A match by meaning "
+        "may have none."
+    )
+    chunk_id: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
+        "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
+    )
     source: str = Field(description="Name of the document.")
     document_id: str
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
@@ -148,13 +168,15 @@ class SearchResult(BaseModel):
     is_matched: bool = Field(description="Whether the chunk is a match; false for a neighbour of a match.")
     kb_id: str
     scores: Scores = Field(description="Scores of the chunk in the indexes.")
+    start: int = Field(description="Position of the first character of the chunk in the text of the document.")
+    end: int = Field(
+        description="Position after the last character of the chunk in the text of the document, also if `truncated`."
+    )
     page_start: int | None = Field(description="First page of the chunk; null if the document has no pages.")
     page_end: int | None = Field(description="Last page of the chunk; null if the document has no pages.")
     heading_path: list[str] = Field(description="Headings above the chunk, outermost first.")
     metadata: dict[str, bool | int | float | str | datetime] = Field(description="Metadata of the document.")
-    citation: str = Field(
-        description="Stable id of the passage: it means the same text, even after the document has changed."
-    )
+    citation: str = Field(description="Same as `chunk_id`.")
     truncated: bool = Field(
         description="Whether `content` is only the beginning of the chunk, because of `max_tokens`."
     )

@@ -10,7 +10,15 @@ import asyncio
 from collections import deque
 from typing import Final, cast
 
-from kb_local.broker_proxy.requests import FETCH, HEADER, RESPONSE_HEADER, SIZE_BYTES, Fetch, may_add_records
+from kb_local.broker_proxy.requests import (
+    FETCH,
+    HEADER,
+    LEAST_SIZE,
+    RESPONSE_HEADER,
+    SIZE_BYTES,
+    Fetch,
+    may_add_records,
+)
 
 SHORTEST_PAUSE_S: Final = 0.01
 """Time between two equal fetches of a connection while others produce: more of them would only use CPU."""
@@ -38,7 +46,10 @@ class RecordsNews:
 
 
 class _Side(asyncio.Protocol):
-    """One of the two connections; `other` is the one that its bytes go to."""
+    """One of the two connections; `other` is the one that its bytes go to.
+
+    The end of what is received ends both: no client of Kafka goes on reading after it has stopped writing.
+    """
 
     other: "_Side"
 
@@ -129,6 +140,10 @@ class KafkaClientConnection(_Side):
         if len(self._received) < HEADER.size:
             return False
         size, api_key, _, correlation_id = HEADER.unpack_from(self._received)
+        if size < LEAST_SIZE:
+            # This is not Kafka. A broker closes such a connection, too.
+            self.close()
+            return False
         if api_key == FETCH:  # nosemgrep: secret-compared-with-equals  # the kind of a request of Kafka
             if len(self._received) < SIZE_BYTES + size:
                 return False

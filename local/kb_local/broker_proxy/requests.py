@@ -8,6 +8,8 @@ from typing import Final, Self
 SIZE_BYTES: Final = 4
 HEADER: Final = struct.Struct(">ihhi")
 """Size of the rest, API key, API version and correlation id."""
+LEAST_SIZE: Final = HEADER.size - SIZE_BYTES
+"""Size of the rest of the shortest request."""
 RESPONSE_HEADER: Final = struct.Struct(">ii")
 """Size of the rest, and correlation id."""
 FETCH: Final = 1
@@ -57,17 +59,20 @@ class Fetch:
 
     @classmethod
     def parse(cls, frame: bytes) -> Self | None:
-        """Read the fetch request of a whole frame; None if its version is not understood."""
+        """Read the fetch request of a whole frame; None if its version or its content is not understood."""
         _, _, version, _ = HEADER.unpack_from(frame)
         if version not in _VERSIONS:
             return None
         reader = _Reader(frame, HEADER.size)
-        reader.read_string()
-        wait = reader.position + 4
-        # Id of the replica, times and sizes, isolation level, and session.
-        reader.position += 17 + (8 if version >= _WITH_SESSION else 0)
-        before = frame[SIZE_BYTES : _CORRELATION_ID.start] + frame[_CORRELATION_ID.stop : reader.position]
-        partitions = frozenset(reader.read_partitions(_partition_bytes(version)))
+        try:
+            reader.read_string()
+            wait = reader.position + 4
+            # Id of the replica, times and sizes, isolation level, and session.
+            reader.read(17 + (8 if version >= _WITH_SESSION else 0))
+            before = frame[SIZE_BYTES : _CORRELATION_ID.start] + frame[_CORRELATION_ID.stop : reader.position]
+            partitions = frozenset(reader.read_partitions(_partition_bytes(version)))
+        except _CutOff:
+            return None
         [wait_ms] = _COUNT.unpack_from(frame, wait)
         return cls(
             at_once=frame[:wait] + _ONE_MS + frame[wait + len(_ONE_MS) :],
@@ -83,26 +88,34 @@ def _partition_bytes(version: int) -> int:
     return 24 if version >= _WITH_LOG_START else 16
 
 
+class _CutOff(Exception):
+    """End of a frame before the end of what it says it contains."""
+
+
 @dataclass(slots=True)
 class _Reader:
+    """Reads a frame; raises _CutOff where it ends too early."""
+
     frame: bytes
     position: int
 
-    def read_string(self) -> bytes:
-        [size] = _STRING_LENGTH.unpack_from(self.frame, self.position)
-        begin = self.position + _STRING_LENGTH.size
-        self.position = begin + max(0, size)
+    def read(self, size: int) -> bytes:
+        begin, self.position = self.position, self.position + size
+        if self.position > len(self.frame):
+            raise _CutOff
         return self.frame[begin : self.position]
+
+    def read_string(self) -> bytes:
+        [size] = _STRING_LENGTH.unpack(self.read(_STRING_LENGTH.size))
+        return self.read(max(0, size))
 
     def read_partitions(self, size: int) -> Iterator[bytes]:
         """Return each partition with the name of its topic."""
         for _ in range(self._read_count()):
             topic = self.read_string()
             for _ in range(self._read_count()):
-                yield topic + self.frame[self.position : self.position + size]
-                self.position += size
+                yield topic + self.read(size)
 
     def _read_count(self) -> int:
-        [count] = _COUNT.unpack_from(self.frame, self.position)
-        self.position += _COUNT.size
+        [count] = _COUNT.unpack(self.read(_COUNT.size))
         return int(count)

@@ -4,7 +4,8 @@ from functools import partial
 
 import structlog
 
-from kb_indexer.chunking import (
+from kb_indexer.chunking_threads import ChunkingThreads
+from kb_shared.chunking import (
     Chunk,
     ChunkerType,
     ChunkingConfig,
@@ -13,7 +14,6 @@ from kb_indexer.chunking import (
     advance,
     chunking_steps,
 )
-from kb_indexer.chunking_threads import ChunkingThreads
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit

@@ -15,7 +15,6 @@ import structlog
 from kb_contracts.cloudevents import decode
 from kb_contracts.commands import INDEX_REQUESTS, SyncDocument, key_of
 from kb_indexer.chunk_document import chunk_document
-from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import Load
@@ -27,6 +26,7 @@ from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
 from kb_indexer.sync_failures import SyncFailures
+from kb_shared.chunking import Chunk
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedded, Embedder

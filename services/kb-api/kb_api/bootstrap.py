@@ -14,25 +14,30 @@ from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
+from kb_api.preview_knowledge_base import KnowledgeBasePreviewer
 from kb_api.provider_keys import ProviderKeys, reseal_keys
 from kb_api.publish_document_event import DocumentEventPublisher
 from kb_api.refresh_message_limits import refresh_message_limits
 from kb_api.routes import (
     api_keys,
     dead_letters,
+    document_contents,
     documents,
     documents_in_kb,
     embedding_models,
     jobs,
     knowledge_bases,
     llm_providers,
+    previews,
     reconcile,
     tags,
     unsendable_messages,
     usage,
 )
+from kb_api.searchable_documents import SearchableDocuments
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
+from kb_api.text_worker.client import TextWorker
 from kb_api.watch_budgets import watch_budgets
 from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
@@ -57,7 +62,9 @@ EMBEDDING_PATIENCE_S: Final = 5.0
 
 ROUTERS: Final = (
     knowledge_bases.router,
+    previews.router,
     documents.router,
+    document_contents.router,
     documents_in_kb.router,
     jobs.router,
     tags.router,
@@ -81,6 +88,7 @@ class KbApi:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
+    text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
     outbox_signal: WorkSignal = field(default_factory=WorkSignal)
     _readiness: Readiness = field(default_factory=Readiness)
@@ -165,8 +173,10 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.life_cycle,
         api.stored_bytes,
         api.message_limits,
+        SearchableDocuments(api.database),
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
         KnowledgeBaseCreator(api.settings, api.database, embedder=api.embedder, life_cycle=api.life_cycle),
+        KnowledgeBasePreviewer(api.settings, api.database, embedder=api.embedder, worker=api.text_worker),
         DocumentEventPublisher(
             api.database,
             stored_bytes=api.stored_bytes,
@@ -200,8 +210,10 @@ async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
     """Construct the service and its clients, which are closed on leaving."""
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=EMBEDDING_PATIENCE_S)
+    api = create_kb_api(settings, database=database, embedder=embedder)
     try:
-        yield create_kb_api(settings, database=database, embedder=embedder)
+        yield api
     finally:
+        await api.text_worker.close()
         await embedder.close()
         await database.client.close()

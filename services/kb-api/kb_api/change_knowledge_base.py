@@ -1,7 +1,7 @@
 """Changes the mutable fields of a KB. New tags fence off work that was decided for the old ones."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from kb_api.create_knowledge_base import allowed_max_chunks, require_known_tags
 from kb_api.life_cycle import LifeCycle
@@ -10,6 +10,8 @@ from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
 from kb_contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
+from kb_shared.http.preconditions import ExpectedVersions, require_version
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
@@ -17,6 +19,8 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.observability import tracing
+
+_WHAT: Final = "knowledge base"
 
 
 async def change_knowledge_base(
@@ -27,23 +31,30 @@ async def change_knowledge_base(
     requested: ChangeKnowledgeBase,
     max_chunks_limit: int,
     life_cycle: LifeCycle,
+    expected: ExpectedVersions = None,
 ) -> KnowledgeBase:
     """Write the fields of `requested` that differ, and return the changed KB.
 
     Args:
         max_chunks_limit: deployment's limit of `max_chunks_per_document`.
+        expected: versions of the KB that may be overwritten.
 
     Raises:
         NotFound: there is none.
-        RequestError: 422 `unknown-tag`, `validation-error`; 409 `concurrent-change`.
+        RequestError: 422 `unknown-tag`, `validation-error`; 409 `concurrent-change`; 412 `precondition-failed`.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    require_version(kb.version, expected, what=_WHAT)
     fields = await _changed_fields(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     if not fields:
-        return await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
-    changed = await _store(database, kb, fields=fields | {"updated_by": caller.key_id}, retag="tag_ids" in fields)
+        current = await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
+        require_version(current.version, expected, what=_WHAT)
+        return current
+    fields["updated_by"] = caller.key_id
+    changed = await _store(database, kb, fields=fields, retag="tag_ids" in fields, expected=expected)
     if changed is None:
-        await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+        current = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+        require_version(current.version, expected, what=_WHAT)
         raise _changed_meanwhile()
     if "rate_limits" in fields:
         await _apply_new_limits(database, changed)
@@ -105,13 +116,17 @@ def _filterable(kb: KnowledgeBase, keys: Sequence[str]) -> dict[str, Any]:
     return {"filterable_metadata": wanted, "filters_building": [key for key in wanted if key not in ready]}
 
 
-async def _store(database: Database, kb: KnowledgeBase, *, fields: dict[str, Any], retag: bool) -> KnowledgeBase | None:
+async def _store(
+    database: Database, kb: KnowledgeBase, *, fields: dict[str, Any], retag: bool, expected: ExpectedVersions
+) -> KnowledgeBase | None:
     """Write `fields`. Returns None if the tags changed, or the KB was deleted, since `kb` was read."""
     # Documents that had too many chunks may fit now.
     more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
 
     async def store(session: MongoSession) -> KnowledgeBase | None:
-        changed = await knowledge_bases.change(database, session, kb, fields=fields, raise_tags_version=retag)
+        changed = await knowledge_bases.change(
+            database, session, kb, fields=fields, raise_tags_version=retag, versions=expected
+        )
         if changed is None:
             return None
         if retag:
@@ -124,7 +139,7 @@ async def _store(database: Database, kb: KnowledgeBase, *, fields: dict[str, Any
 
     if retag:
         await kb_slots.block_swaps(database, kb.key)
-    return await in_transaction(database, store)
+    return await commit_change(database, store)
 
 
 async def _start_scan(database: Database, session: MongoSession, *, kb: KnowledgeBase) -> KnowledgeBase:

@@ -1,8 +1,11 @@
 """Creates a KB: checks everything and asks the model before the first write, then writes all rows in one commit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
+from kb_api.knowledge_base_response import knowledge_base_view
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
@@ -10,14 +13,16 @@ from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
 from kb_shared.mongo import knowledge_bases, organizations, tags
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
 from kb_shared.text import text_normalization
@@ -29,6 +34,22 @@ HEADING_TOKENS: Final = 64
 """Greatest number of tokens of headings that are embedded with a chunk, in addition to `chunk_size`."""
 LATE: Final = "late"
 CHUNKERS: Final = ("recursive", "sentence", "token", "word", "semantic", "sdpm", LATE)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Settings of a KB that decide what is embedded of a document."""
+
+    chunker_type: str
+    chunk_size: int
+    chunk_overlap: int
+    embedding_model: str
+    max_chunks_per_document: int
+    text_normalization: int = text_normalization.CURRENT
+
+    @classmethod
+    def from_knowledge_base(cls, kb: KnowledgeBase) -> "IndexSettings":
+        return cls(**{name: getattr(kb, name) for name in cls.__slots__})
 
 
 class KnowledgeBaseCreator:
@@ -49,14 +70,11 @@ class KnowledgeBaseCreator:
                 `provider-key-missing`, `provider-refused`; 409 `kb-limit`; 503 `outcome-unknown`.
             ProviderUnavailable: the model can't be requested now.
         """
-        _require_chunker(self._settings, requested.chunker_type)
-        chunk_size, chunk_overlap = _choose_chunk_sizes(self._settings, requested)
-        max_chunks = allowed_max_chunks(requested.max_chunks_per_document, limit=self._settings.max_chunks_per_document)
+        chosen = choose_settings(self._settings, requested)
         tag_ids = await require_known_tags(self._database, caller.organization_id, tag_ids=requested.tag_ids)
         # Checked again in the transaction; here it saves the embedding.
         await self._require_quota(caller.organization_id)
-        model = _choose_model(self._settings, requested)
-        dimensions = await self._detect_dimensions(caller.organization_id, model)
+        dimensions = await self._detect_dimensions(caller.organization_id, chosen.embedding_model)
         kb_id, created_at = new_kb_id(), now()
         kb = KnowledgeBase(
             kb_id=kb_id,
@@ -65,12 +83,12 @@ class KnowledgeBaseCreator:
             description=requested.description,
             tag_ids=tag_ids,
             tags_version=1,
-            chunker_type=requested.chunker_type,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            embedding_model=model,
+            chunker_type=chosen.chunker_type,
+            chunk_size=chosen.chunk_size,
+            chunk_overlap=chosen.chunk_overlap,
+            embedding_model=chosen.embedding_model,
             embedding_dimensions=dimensions,
-            max_chunks_per_document=max_chunks,
+            max_chunks_per_document=chosen.max_chunks_per_document,
             status=Status.CREATING,
             status_reason=None,
             vector_collection=knowledge_bases.build_collection_name(kb_id),
@@ -81,10 +99,10 @@ class KnowledgeBaseCreator:
             coalesce_neighbors=requested.coalesce_neighbors,
             min_score=requested.min_score,
             text_analyzer=requested.text_analyzer,
-            text_normalization=text_normalization.CURRENT,
+            text_normalization=chosen.text_normalization,
             filterable_metadata=tuple(dict.fromkeys(requested.filterable_metadata)),
             rate_limits=requested.rate_limits.model_dump(exclude_none=True),
-            warnings=await self._warnings(caller.organization_id, model, chunk_size=chunk_size),
+            warnings=await find_warnings(self._embedder.models, caller.organization_id, chosen),
         )
         await self._store(kb)
         self._life_cycle.wake()
@@ -96,9 +114,10 @@ class KnowledgeBaseCreator:
             await self._require_quota(kb.organization_id, session)
             await store_new_knowledge_base(self._database, session, kb, source=SOURCE)
 
+        shown = knowledge_base_view(kb, documents=0, chunks=0)
         async with self._locks.lock(kb.organization_id):
             try:
-                await in_transaction(self._database, store)
+                await commit_change(self._database, store, answer=lambda _: shown)
             except OutcomeUnknown as error:
                 # A repeated request would create a second KB.
                 raise RequestError(
@@ -121,26 +140,40 @@ class KnowledgeBaseCreator:
             )
 
     async def _detect_dimensions(self, organization_id: str, model: str) -> int:
-        purpose = Purpose(organization_id=organization_id, kb_id=None, operation="index", input_type="document")
-        try:
+        with model_refusals():
             async with pause_turn():
-                return await self._embedder.detect_dimensions(model=model, purpose=purpose)
-        except UnknownModel as error:
-            raise RequestError(422, "unknown-model", f"{error}; choose another embedding_model.") from None
-        except ProviderKeyMissing as error:
-            raise RequestError(422, "provider-key-missing", f"{error}; ask your operator to set it.") from None
-        except ProviderRefused as error:
-            raise RequestError(
-                422, "provider-refused", f"{error}; choose another embedding_model, or ask your operator."
-            ) from None
+                return await self._embedder.detect_dimensions(model=model, purpose=indexing(organization_id))
 
-    async def _warnings(self, organization_id: str, model: str, *, chunk_size: int) -> tuple[str, ...]:
-        limit = (await self._embedder.models.get(organization_id, model)).max_input_tokens
-        if limit is None or chunk_size + HEADING_TOKENS <= limit:
-            return ()
-        longest = f"chunk_size {chunk_size} and the up to {HEADING_TOKENS} tokens of headings embedded with a chunk"
-        beginning_only = "of longer chunks only the beginning is searchable by meaning"
-        return (f"{longest} are together above the {limit} tokens that {model} reads: {beginning_only}.",)
+
+def indexing(organization_id: str) -> Purpose:
+    """Return the purpose of embeddings of documents for a KB that does not exist yet."""
+    return Purpose(organization_id=organization_id, kb_id=None, operation="index", input_type="document")
+
+
+@contextmanager
+def model_refusals() -> Iterator[None]:
+    """Turn the errors of a model that the organization can't use into 422, with what to do about it."""
+    try:
+        yield
+    except UnknownModel as error:
+        raise RequestError(422, "unknown-model", f"{error}; choose another embedding_model.") from None
+    except ProviderKeyMissing as error:
+        raise RequestError(422, "provider-key-missing", f"{error}; ask your operator to set it.") from None
+    except ProviderRefused as error:
+        raise RequestError(
+            422, "provider-refused", f"{error}; choose another embedding_model, or ask your operator."
+        ) from None
+
+
+async def find_warnings(models: OrganizationModels, organization_id: str, chosen: IndexSettings) -> tuple[str, ...]:
+    """Return warnings about settings that are allowed and seldom meant. Raises UnknownModel, ProviderKeyMissing."""
+    model, chunk_size = chosen.embedding_model, chosen.chunk_size
+    limit = (await models.get(organization_id, model)).max_input_tokens
+    if limit is None or chunk_size + HEADING_TOKENS <= limit:
+        return ()
+    longest = f"chunk_size {chunk_size} and the up to {HEADING_TOKENS} tokens of headings embedded with a chunk"
+    beginning_only = "of longer chunks only the beginning is searchable by meaning"
+    return (f"{longest} are together above the {limit} tokens that {model} reads: {beginning_only}.",)
 
 
 async def require_known_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> tuple[str, ...]:
@@ -162,6 +195,19 @@ def allowed_max_chunks(requested: int | None, *, limit: int) -> int:
     if requested is not None and requested > limit:
         raise invalid_field("max_chunks_per_document", f"Input should be less than or equal to {limit}")
     return requested or limit
+
+
+def choose_settings(settings: ApiSettings, requested: CreateKnowledgeBase) -> IndexSettings:
+    """Return the settings of a request, with defaults for what it leaves out.
+
+    Raises:
+        RequestError: 422 `validation-error`, `chunker-unavailable`.
+    """
+    _require_chunker(settings, requested.chunker_type)
+    chunk_size, chunk_overlap = _choose_chunk_sizes(settings, requested)
+    max_chunks = allowed_max_chunks(requested.max_chunks_per_document, limit=settings.max_chunks_per_document)
+    model = _choose_model(settings, requested)
+    return IndexSettings(requested.chunker_type, chunk_size, chunk_overlap, model, max_chunks)
 
 
 def _require_chunker(settings: ApiSettings, chunker_type: str) -> None:

@@ -8,8 +8,10 @@ from kb_api import (
     create_knowledge_base,
     life_cycle,
     message_limits,
+    preview_knowledge_base,
     provider_keys,
     publish_document_event,
+    searchable_documents,
     stored_bytes,
 )
 from kb_api.settings import ApiSettings
@@ -31,8 +33,14 @@ MessageLimits: TypeAlias = Annotated[message_limits.MessageLimits, Depends(provi
 KnowledgeBaseCreator: TypeAlias = Annotated[
     create_knowledge_base.KnowledgeBaseCreator, Depends(provided(create_knowledge_base.KnowledgeBaseCreator))
 ]
+KnowledgeBasePreviewer: TypeAlias = Annotated[
+    preview_knowledge_base.KnowledgeBasePreviewer, Depends(provided(preview_knowledge_base.KnowledgeBasePreviewer))
+]
 DocumentEventPublisher: TypeAlias = Annotated[
     publish_document_event.DocumentEventPublisher, Depends(provided(publish_document_event.DocumentEventPublisher))
+]
+SearchableDocuments: TypeAlias = Annotated[
+    searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 

@@ -92,5 +92,15 @@ async def find(database: Database, key: DocumentKey) -> int | None:
     return _GREATEST.read(row or {}).revision
 
 
+async def find_texts(database: Database, organization_id: str, *, document_ids: Collection[str]) -> dict[str, int]:
+    """Return the greatest accepted revisions of the texts of documents, as far as there are any, by document."""
+    ids = [f"{organization_id}/{document_id}" for document_id in document_ids]
+    rows = database[NAME].find(
+        {"_id": {"$in": ids}, "organization_id": organization_id}, {"document_id": 1, "facets": 1}
+    )
+    found = {row["document_id"]: _GREATEST.read(row).facets.get("text") async for row in rows}
+    return {document_id: revision for document_id, revision in found.items() if revision is not None}
+
+
 def _identity(key: DocumentKey) -> Row:
     return {"_id": f"{key.organization_id}/{key.document_id}", "organization_id": key.organization_id}

@@ -64,7 +64,7 @@ async def list_documents(
     """
     collection, rows = _rows(kb, status)
     names = _names(kb)
-    search = [{"$match": {"document_name": _containing(name_search)}}] if name_search else []
+    search = [{"$match": {"document_name": containing(name_search)}}] if name_search else []
     page: list[AggregationStage] = [{"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
     # Names of documents that are not indexed come from the projection: for the page only, unless they decide.
     page = page if name_search else [*page, *names]
@@ -100,7 +100,7 @@ def _rows(
         jobs = {"coll": index_jobs.NAME, "pipeline": [{"$match": scope}, {"$project": _JOB_FIELDS}]}
         return document_index.NAME, [*_indexed(scope, {}), {"$unionWith": jobs}, *_merge_by_document()]
     return index_jobs.NAME, [
-        {"$match": {**scope, **_in_state(status)}},
+        {"$match": {**scope, **condition_of_state(status)}},
         {"$project": _JOB_FIELDS},
         *_with_index_row(kb),
     ]
@@ -110,7 +110,7 @@ def _indexed(scope: Row, condition: Row) -> list[AggregationStage]:
     return [{"$match": {**scope, **condition}}, {"$project": _INDEX_FIELDS}]
 
 
-def _in_state(status: StatusFilter) -> Row:
+def condition_of_state(status: StatusFilter) -> Row:
     """Return the condition for a state as `_JOB_FIELDS` computes it."""
     if status == "pending":
         return {"$or": [{"state": "pending"}, {"state": "running", "$expr": _LEASE_IS_OVER}]}
@@ -157,7 +157,7 @@ def _join(
     ]
 
 
-def _containing(text: str) -> AggregationStage:
+def containing(text: str) -> AggregationStage:
     return {"$regex": re.escape(text), "$options": "i"}
 
 

@@ -8,9 +8,10 @@ from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
@@ -62,6 +63,6 @@ async def _set_paused(
     if (kb.paused_at is not None) is not paused:
         await kb_slots.block_swaps(database, kb.key)
     # Even without a change: the commit confirms that a majority has the state.
-    changed = await in_transaction(database, store)
+    changed = await commit_change(database, store)
     life_cycle.wake()
     return changed

@@ -1,14 +1,17 @@
 """Stores requests to the reconciler as plans, and reads what came of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from pydantic import BaseModel
 
 from kb_contracts.api.reconcile import MAX_EXAMPLES
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.mongo import knowledge_bases, reconcile_plans
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope, ReconcilePlan
 
@@ -27,13 +30,29 @@ class PlanDetails:
 
 
 async def request(
-    database: Database, caller: Caller, *, dry_run: bool, kb_id: str | None = None, document_id: str | None = None
+    database: Database,
+    caller: Caller,
+    *,
+    dry_run: bool,
+    answer: Callable[[ReconcilePlan], BaseModel],
+    kb_id: str | None = None,
+    document_id: str | None = None,
 ) -> ReconcilePlan:
-    """Store a plan, which the reconciler executes soon. Raises NotFound if there is no such KB."""
+    """Store a plan, which the reconciler executes soon. Raises NotFound if there is no such KB.
+
+    Args:
+        answer: makes the answer for a repeated request.
+    """
     if kb_id is not None:
         await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     scope = PlanScope(caller.organization_id, kb_id, document_id)
-    return await reconcile_plans.create(database, scope, dry_run=dry_run, requested_by=caller.key_id)
+
+    async def store(session: MongoSession) -> ReconcilePlan:
+        return await reconcile_plans.create(
+            database, scope, dry_run=dry_run, requested_by=caller.key_id, session=session
+        )
+
+    return await commit_change(database, store, answer=answer)
 
 
 async def get_details(database: Database, caller: Caller, *, plan_id: str, skip: int, limit: int) -> PlanDetails:

@@ -6,12 +6,13 @@ from kb_api.message_limits import MessageLimits
 from kb_contracts import topics
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.dead_letters import REDRIVEN_FROM
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.dead_letters import DeadLetter
 
 
@@ -51,7 +52,7 @@ async def redrive_dead_letter(
             await _send(database, session, letter=letter, message_limits=message_limits)
         return await dead_letters.find(database, visible, letter_id, session=session) or letter
 
-    return await in_transaction(database, redrive)
+    return await commit_change(database, redrive)
 
 
 async def _send(

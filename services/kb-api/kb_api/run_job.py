@@ -8,6 +8,7 @@ from kb_api.life_cycle import LifeCycle
 from kb_contracts.api.jobs import JobStatus
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, BackfillState, Kind
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
@@ -76,7 +77,7 @@ async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: in
         job = await backfills.start(database, session, kb.key, kind=kind, total=total, traceparent=tracing.current())
         return JobStart(job, is_new=True)
 
-    started = await in_transaction(database, start)
+    started = await commit_change(database, start)
     life_cycle.wake()
     return started
 

@@ -10,6 +10,7 @@ from kb_contracts.api.insights import CitedBy, DocumentInsight, DocumentInsights
 from kb_contracts.api.model import Timestamp
 from kb_search.dependencies import Database, Reader
 from kb_search.store import query_log, runs, uncited_documents
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
@@ -66,6 +67,7 @@ async def documents(
 
 
 @router.get("/insights/queries", operation_id="insights.list_queries", summary="List queries")
+@open_to_limited_keys
 async def queries(
     database: Database,
     caller: Reader,
@@ -85,11 +87,20 @@ async def queries(
 ) -> QueryInsights:
     """List the queries of the time range, with their results and durations.
 
-    Failed searches are included. Of each search only the request for the first page counts; it is kept for 90 days.
+    A key that is limited to knowledge bases sees searches that were in these only. Failed searches are included. Of
+    each search only the request for the first page counts; it is kept for 90 days.
     """
     since, until = _time_range(since, until)
     found, total = await query_log.asked(
-        database, caller.organization_id, by, since=since, until=until, kb_id=kb_id, skip=skip, limit=limit
+        database,
+        caller.organization_id,
+        by,
+        since=since,
+        until=until,
+        kb_id=kb_id,
+        limited_to=caller.kb_ids,
+        skip=skip,
+        limit=limit,
     )
     insights = [QueryInsight.model_validate(asdict(one)) for one in found]
     return QueryInsights(since=since, until=until, queries=insights, total_count=total)

@@ -14,6 +14,7 @@ from kb_search.retrieval.query import SearchCaller
 from kb_search.search_request import to_query
 from kb_search.search_response import to_response, to_several_response
 from kb_shared.http.authentication import Caller
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -23,6 +24,7 @@ router = organization_router("search")
 _PROBLEMS: Final = responses(
     "budget-exhausted",
     "filter-building",
+    "filter-too-broad",
     "index-not-ready",
     "invalid-filter",
     "not-filterable",
@@ -76,6 +78,7 @@ async def search(
     summary="Search several knowledge bases",
     responses=_PROBLEMS,
 )
+@open_to_limited_keys
 async def search_several(
     knowledge_base_search: KnowledgeBaseSearch,
     limits: RequestLimits,
@@ -98,4 +101,4 @@ async def search_several(
 
 
 def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:
-    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin)
+    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin, kb_ids=caller.kb_ids)

@@ -9,6 +9,7 @@ from kb_contracts.api.search import (
     SearchResponse,
     SearchSeveralResponse,
 )
+from kb_search.retrieval.highlighting import Highlighter
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
@@ -36,9 +37,10 @@ def _failure(kb_id: str, error: KbError) -> FailedKnowledgeBase:
 
 
 def _results(query: SearchQuery, answer: SearchAnswer) -> dict[str, Any]:
+    highlighter = Highlighter(query.text)
     # Not models: to validate all of them in one go takes two thirds of the time.
     return {
-        "results": [_result(result) for result in answer.fitted.results],
+        "results": [_result(result, highlighter) for result in answer.fitted.results],
         "query": query.text,
         "total_count": answer.page.total_count,
         "total_count_is_exact": answer.page.total_count_is_exact,
@@ -63,10 +65,15 @@ def _status(kb: KnowledgeBase) -> KbStatus:
             return "indexing"
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
     chunk, hit = result.chunk, result.hit
     return {
         "content": result.text,
+        "highlights": [
+            {"start": start, "end": end} for start, end in highlighter.find(result.text, result.kb.text_analyzer)
+        ],
+        # The id of a chunk always means the same text; a position does not outlive a change of the document.
+        "chunk_id": chunk.chunk_id,
         "source": chunk.document_name,
         "document_id": chunk.document_id,
         "chunk_index": chunk.chunk_index,
@@ -78,11 +85,12 @@ def _result(result: Result) -> dict[str, Any]:
             "text": None if hit is None else hit.scores.text,
             "fused": None if hit is None else hit.scores.fused,
         },
+        "start": chunk.start,
+        "end": chunk.end,
         "page_start": chunk.page_start,
         "page_end": chunk.page_end,
         "heading_path": chunk.heading_path,
         "metadata": chunk.metadata,
-        # The id of a chunk always means the same text; a position does not outlive a change of the document.
         "citation": chunk.chunk_id,
         "truncated": result.truncated,
     }

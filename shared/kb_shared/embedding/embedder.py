@@ -19,6 +19,7 @@ from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
 from kb_shared.metering.budget import SpendAllowance, Spending
+from kb_shared.mongo import embedding_cache
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -67,6 +68,7 @@ class Embedder:
             cache_scope: whether organizations share what any of them paid for.
         """
         self.models = models
+        self._database = database
         self._provider = provider
         self._spending = spending
         self._cache_scope = cache_scope
@@ -143,6 +145,37 @@ class Embedder:
         await self._spending.check_price(purpose.organization_id, known=reached.price is not None)
         embedded = await self._embed([_DIMENSION_PROBE], reached, dimensions=None, purpose=purpose)
         return len(embedded.vectors[0])
+
+    @property
+    def probe_tokens(self) -> int:
+        """Return the estimated tokens of the text that `detect_dimensions` embeds."""
+        return estimate_text_tokens([_DIMENSION_PROBE])
+
+    async def find_dimensions(self, *, model: str, purpose: Purpose) -> int | None:
+        """Return the dimensions that `detect_dimensions` found in the last days; None if it has to ask the model.
+
+        Raises:
+            UnknownModel, ProviderKeyMissing: as `embed` does.
+        """
+        reached = await self.models.get(purpose.organization_id, model)
+        key = batch_key(reached, None, purpose, cache_scope=self._cache_scope)
+        probe = hashlib.sha256(_DIMENSION_PROBE.encode()).hexdigest()
+        found = await self._known.find(key.space, [probe], keep_for=None)
+        return len(found[probe]) if probe in found else None
+
+    async def find_unpaid(
+        self, chunk_hashes: Collection[str], *, model: str, dimensions: int, purpose: Purpose
+    ) -> set[str]:
+        """Return the texts, by their hashes, that `embed` would pay for now: their vectors are not in the cache.
+
+        Raises:
+            UnknownModel, ProviderKeyMissing: as `embed` does.
+        """
+        reached = await self.models.get(purpose.organization_id, model)
+        space = batch_key(reached, dimensions, purpose, cache_scope=self._cache_scope).space
+        keys = {space.key(chunk_hash): chunk_hash for chunk_hash in chunk_hashes}
+        missing = await embedding_cache.find_missing(self._database, space.scope, keys)
+        return {keys[key] for key in missing}
 
     def allowance(self, organization_id: str) -> AbstractAsyncContextManager[SpendAllowance]:
         """Open an allowance for work that needs several calls, so that the budget does not end in their middle."""

@@ -36,6 +36,8 @@ class Caller:
     organization_id: str
     key_id: str
     scopes: frozenset[Scope]
+    kb_ids: frozenset[str] | None = None
+    """KBs to which the key is limited; None: all of the organization."""
 
     def has_scope(self, scope: Scope) -> bool:
         """Return whether the key has the scope. `admin` implies every scope."""
@@ -45,6 +47,15 @@ class Caller:
         """Check that the key has the scope. Raises RequestError 403."""
         if not self.has_scope(scope):
             raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
+
+    def may_use(self, kb_id: str) -> bool:
+        """Return whether the key is not limited to other KBs."""
+        return self.kb_ids is None or kb_id in self.kb_ids
+
+    def require_knowledge_base(self, kb_id: str) -> None:
+        """Raise NotFound, as for a KB that does not exist, if the key is limited to other KBs."""
+        if not self.may_use(kb_id):
+            raise NotFound("knowledge base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +233,8 @@ def _authentication(request: Request) -> Authentication:
 
 
 def _caller(key: ApiKey) -> Caller:
-    return Caller(key.organization_id, key.key_id, key.scopes)
+    kb_ids = None if key.kb_ids is None else frozenset(key.kb_ids)
+    return Caller(key.organization_id, key.key_id, key.granted_scopes, kb_ids)
 
 
 def _unauthenticated(detail: str) -> RequestError:

@@ -23,6 +23,7 @@ _OF_EVERY_OPERATION: Final = (
     "not-http",
     "unauthenticated",
     "missing-scope",
+    "key-limited",
     "not-found",
     "request-timeout",
     "validation-error",
@@ -35,6 +36,7 @@ _OF_EVERY_OPERATION: Final = (
 )
 _OF_BODIES: Final = ("malformed-json", "incomplete-body", "body-too-large", "unsupported-media-type")
 _FIRST_PROBLEM: Final = 400
+_OF_IDEMPOTENCY_KEYS: Final = ("idempotency-key-in-use", "idempotency-key-reused")
 _MAPS_OF_SCHEMAS: Final = ("properties", "patternProperties", "$defs")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMAS: Final = ("additionalProperties", "items", "not", "propertyNames")
@@ -82,7 +84,7 @@ def event_stream(event: TypeAliasType, *, description: str) -> JsonResponses:
 def problems_of(route: APIRoute) -> frozenset[str]:
     """Return the slugs of the problems that a route may answer with."""
     slugs = {slug for response in route.responses.values() for slug in response.get("x-problems", ())}
-    return frozenset({*_OF_EVERY_OPERATION, *_OF_BODIES, "idempotency-key-not-available", *slugs})
+    return frozenset({*_OF_EVERY_OPERATION, *_OF_BODIES, *_OF_IDEMPOTENCY_KEYS, *slugs})
 
 
 def _add(schemas: Schema, schema: Schema, *, name: str | None = None) -> None:
@@ -112,7 +114,7 @@ def _describe_problems(operation: Schema, method: str) -> None:
     if "requestBody" in operation:
         slugs += _OF_BODIES
     if method in _METHODS_WITHOUT_REPETITION:
-        slugs.append("idempotency-key-not-available")
+        slugs += _OF_IDEMPOTENCY_KEYS
     by_status: dict[int, list[str]] = {}
     for slug in dict.fromkeys(slugs):
         for status in STATUSES[slug]:
@@ -169,7 +171,7 @@ def _remove_titles(schema: Any) -> None:
         _remove_titles(schema.get(name))
 
 
-def _move_examples(document: Schema, examples: Mapping[str, Any]) -> Iterator[tuple[str, Schema]]:
+def _move_examples(document: Schema, examples: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Schema]]:
     """Let requests and responses show the example of their model, which is where tools look for it."""
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     shown = {}
@@ -177,21 +179,28 @@ def _move_examples(document: Schema, examples: Mapping[str, Any]) -> Iterator[tu
         for media in _media_types(operation):
             name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
             if "examples" in schemas.get(name, {}):
-                media["examples"] = {name: {"$ref": f"#/components/examples/{name}"}}
+                numbered = _numbered(name, schemas[name]["examples"])
+                media["examples"] = {each: {"$ref": f"#/components/examples/{each}"} for each in numbered}
                 shown[name] = schemas[name]
     for name, schema in sorted(shown.items()):
-        [example] = schema.pop("examples")
-        yield name, {"value": examples.get(name, example)}
+        found = examples.get(name, schema["examples"])
+        yield from ((each, {"value": value}) for each, value in _numbered(name, found).items())
+        del schema["examples"]
 
 
-def _examples_of(routers: Iterable[APIRouter]) -> Mapping[str, Any]:
+def _numbered(name: str, examples: Sequence[Any]) -> dict[str, Any]:
+    """Return the examples of a model by the names that they have in the document."""
+    return {name if number == 1 else f"{name}{number}": value for number, value in enumerate(examples, start=1)}
+
+
+def _examples_of(routers: Iterable[APIRouter]) -> Mapping[str, Sequence[Any]]:
     """Return the examples of requests and responses as their models give them: FastAPI leaves out what is null."""
-    found = {}
+    found: dict[str, Sequence[Any]] = {}
     routes = (route for router in routers for route in router.routes if isinstance(route, APIRoute))
     for route in routes:
         body = route.body_field.field_info.annotation if route.body_field is not None else None
         for model in (route.response_model, body):
             extra = getattr(model, "model_config", {}).get("json_schema_extra")
             if isinstance(extra, dict) and model is not None:
-                [found[model.__name__]] = extra["examples"]
+                found[model.__name__] = extra["examples"]
     return found

@@ -1,4 +1,4 @@
-"""Routes that refuse what FastAPI ignores: unknown query parameters, ambiguous JSON, idempotency keys.
+"""Routes that refuse what FastAPI ignores, unknown query parameters and ambiguous JSON, and keep what they promise.
 
 The API key is checked before anything else of a request is read, so that a request without a valid key costs little.
 """
@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -19,11 +20,12 @@ from starlette.responses import Response
 
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
-from kb_shared.http import problems, strict_json
+from kb_shared.http import idempotency, limited_keys, problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
+from kb_shared.mongo.database import Database
 
 MAX_BODY_BYTES: Final = 2_000_000
 ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
@@ -53,20 +55,35 @@ class StrictRoute(APIRoute):
 
         async def handle_checked(request: Request, organization_id: str) -> Response:
             _check_query(request, known)
-            _refuse_idempotency_key(request)
             if body is not None:
                 request = await _JsonRequest.read(request, body, organization_id=organization_id)
             if security is None:
                 return await handle(request)
             # After the body: a slow sender must not keep other requests of its organization waiting.
             async with get_provided(request.app, FairQueue).take_turn(organization_id):
+                return await carry_out(request)
+
+        async def carry_out(request: Request) -> Response:
+            admitted = request.scope["state"]["admitted"]
+            # A search, whose key is cached, has no effect that repeating it could have twice.
+            if request.method != "POST" or idempotency.HEADER not in request.headers or isinstance(admitted, CachedKey):
                 return await handle(request)
+            return await idempotency.answer_once(
+                request,
+                partial(handle, request),
+                database=get_provided(request.app, Database),
+                caller_id=admitted.key_id,
+                body=request.received if isinstance(request, _JsonRequest) else b"",
+                success_status=self.status_code or HTTPStatus.OK,
+            )
 
         async def handle_strictly(request: Request) -> Response:
             if security is None:
                 return await handle_checked(request, "")
             organization_id = request.path_params["organization_id"]
-            await security.admit(request, organization_id, must_read=_has_large_body(request))
+            admitted = await security.admit(request, organization_id, must_read=_has_large_body(request))
+            caller = admitted.caller if isinstance(admitted, CachedKey) else admitted
+            limited_keys.check_access(request, caller, endpoint=self.endpoint, path=self.path)
             # After the key: requests without a valid key must not fill the limit.
             get_provided(request.app, Admission).admit(request.scope, organization_id, endpoint=self.endpoint)
             try:
@@ -81,6 +98,8 @@ class StrictRoute(APIRoute):
 class _JsonRequest(Request):
     """A request whose body was read, parsed and validated once, within the limits."""
 
+    received: bytes
+    """The body as it was sent."""
     _parsed: Any
 
     @classmethod
@@ -92,7 +111,7 @@ class _JsonRequest(Request):
 
         received = await limited_body(request, max_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=hold_request_slot)
         read = cls(request.scope, request.receive)
-        read._body = received  # where Request itself keeps what it has read
+        read._body = read.received = received  # where Request itself keeps what it has read
         if received:
             _check_media_type(request)
             validate = partial(_validated, received, body)
@@ -187,17 +206,6 @@ def _check_query(request: Request, known: set[str]) -> None:
     ]
     if wrong:
         raise problems.invalid_fields(wrong[: problems.MAX_FIELDS])
-
-
-def _refuse_idempotency_key(request: Request) -> None:
-    # A caller that sends one expects that a repeated POST takes effect once. Other methods can be repeated anyway.
-    if request.method == "POST" and "idempotency-key" in request.headers:
-        raise RequestError(
-            400,
-            "idempotency-key-not-available",
-            "The header Idempotency-Key is not supported; leave it out. Before you repeat a request whose response "
-            "was lost, check whether it took effect.",
-        )
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:

@@ -81,7 +81,10 @@ def _without_dead_facets(document: Document) -> Document:
 
 def _text(event: OcrCompleted, text_id: str) -> TextFacet:
     upload_date = _to_milliseconds(event.upload_date)
-    content = (text_id, event.document_name, upload_date.isoformat(), event.content_type)
+    content = [text_id, event.document_name, upload_date.isoformat(), event.content_type]
+    if event.source_digest is not None:
+        # Without it, the digest is that of earlier versions.
+        content.append(event.source_digest)
     return TextFacet(
         revision=event.revision,
         digest=_digest(content),
@@ -89,6 +92,7 @@ def _text(event: OcrCompleted, text_id: str) -> TextFacet:
         name=event.document_name,
         upload_date=upload_date,
         content_type=event.content_type,
+        source_digest=event.source_digest,
     )
 
 

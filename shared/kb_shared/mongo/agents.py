@@ -1,6 +1,6 @@
 """`agents`: instructions, a model, and KBs as tools. An agent is one row, so its tools change together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -10,7 +10,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
-from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.rows import RowMapper, match_version
 
 NAME = "agents"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -61,13 +61,13 @@ def _tools(stored: Iterable[Row]) -> tuple[KnowledgeBaseTool, ...]:
 _ROWS: Final = RowMapper(Agent, names={"agent_id": "_id"}, convert={"tools": _tools})
 
 
-async def insert(database: Database, agent: Agent) -> None:
-    await database[NAME].insert_one(_to_row(agent))
+async def insert(database: Database, agent: Agent, *, session: MongoSession | None = None) -> None:
+    await database[NAME].insert_one(_to_row(agent), session=session)
 
 
-async def get(database: Database, key: AgentKey) -> Agent:
+async def get(database: Database, key: AgentKey, *, session: MongoSession | None = None) -> Agent:
     """Return an agent. Raises NotFound."""
-    return _found(await database[NAME].find_one(_key(key)))
+    return _found(await database[NAME].find_one(_key(key), session=session))
 
 
 async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Agent], int]:
@@ -81,19 +81,39 @@ async def count(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id})
 
 
-async def change(database: Database, key: AgentKey, *, fields: Mapping[str, Any], by: str) -> Agent:
-    """Change fields other than the tools. Raises NotFound."""
-    return _found(
-        await database[NAME].find_one_and_update(_key(key), _update(fields, by), return_document=ReturnDocument.AFTER)
+async def change(
+    database: Database,
+    session: MongoSession,
+    key: AgentKey,
+    *,
+    fields: Mapping[str, Any],
+    by: str,
+    versions: Collection[int] | None = None,
+) -> Agent | None:
+    """Change fields other than the tools; None if the agent was deleted, or has none of `versions`."""
+    row = await database[NAME].find_one_and_update(
+        {**_key(key), **match_version(versions)},
+        _update(fields, by),
+        return_document=ReturnDocument.AFTER,
+        session=session,
     )
+    return _ROWS.read(row) if row else None
 
 
-async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeBaseTool], *, by: str) -> Agent | None:
+async def set_tools(
+    database: Database,
+    agent: Agent,
+    tools: Sequence[KnowledgeBaseTool],
+    *,
+    by: str,
+    session: MongoSession | None = None,
+) -> Agent | None:
     """Replace the tools of an agent; None if it was changed or deleted since it was read."""
     row = await database[NAME].find_one_and_update(
         {**_key(AgentKey(agent.organization_id, agent.agent_id)), "version": agent.version},
         _update({"tools": [asdict(tool) for tool in tools]}, by),
         return_document=ReturnDocument.AFTER,
+        session=session,
     )
     return _ROWS.read(row) if row else None
 
@@ -111,9 +131,9 @@ async def store_name_of_knowledge_base(
     )
 
 
-async def delete(database: Database, key: AgentKey) -> None:
+async def delete(database: Database, session: MongoSession, key: AgentKey) -> None:
     """Delete an agent. Raises NotFound."""
-    deleted = await database[NAME].delete_one(_key(key))
+    deleted = await database[NAME].delete_one(_key(key), session=session)
     if not deleted.deleted_count:
         raise NotFound("agent")
 

@@ -13,7 +13,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.rows import RowMapper
 from kb_shared.secrets.peppers import Peppers
 
@@ -42,13 +42,23 @@ class ApiKey:
     revoked_at: datetime | None
     hashed_at: datetime | None = None
     """Time at which its hash was computed; None: when the key was created."""
+    kb_ids: tuple[str, ...] | None = None
+    """KBs to which the key is limited; None: all of the organization."""
+    scopes_in_kbs: frozenset[Scope] = frozenset()
+    """Scopes of a key that is limited to KBs. It has no others: a version that does not know limits allows nothing."""
+
+    @property
+    def granted_scopes(self) -> frozenset[Scope]:
+        return self.scopes if self.kb_ids is None else self.scopes_in_kbs
 
 
 def _scopes(stored: Iterable[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, stored))
 
 
-_ROWS: Final = RowMapper(ApiKey, names={"key_id": "_id"}, convert={"scopes": _scopes})
+_ROWS: Final = RowMapper(
+    ApiKey, names={"key_id": "_id"}, convert={"scopes": _scopes, "scopes_in_kbs": _scopes, "kb_ids": tuple}
+)
 
 
 def create_secret_key() -> tuple[str, str]:
@@ -63,6 +73,7 @@ async def insert(
     *,
     whole_key: str,
     pepper: str,
+    session: MongoSession | None = None,
 ) -> bool:
     """Store a key; False if its id exists already."""
     row = {
@@ -75,8 +86,10 @@ async def insert(
         "expires_at": key.expires_at,
         "revoked_at": None,
     }
+    if key.kb_ids is not None:
+        row |= {"kb_ids": list(key.kb_ids), "scopes_in_kbs": sorted(key.scopes_in_kbs)}
     try:
-        await database[NAME].insert_one(row)
+        await database[NAME].insert_one(row, session=session)
     except DuplicateKeyError:
         return False
     return True

@@ -28,6 +28,7 @@ from pymongo.read_concern import ReadConcern
 
 from kb_shared.errors import OutcomeUnknown, TimedOut, TransactionExpired, TransientError, WriteConflicts
 from kb_shared.mongo.cancellation import keep_cancellations
+from kb_shared.mongo.last_answer import LastAnswer
 from kb_shared.mongo.majority import include_in_later_reads
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
@@ -67,6 +68,7 @@ def connect(settings: CommonSettings) -> Database:
     Raises:
         Misconfigured: the URI can't be used.
     """
+    last_answer = LastAnswer()
     client = create_client(
         settings.mongo_uri,
         tz_aware=True,
@@ -75,7 +77,9 @@ def connect(settings: CommonSettings) -> Database:
         timeoutMS=int(COMMAND_WITHIN_S * 1000),
         serverSelectionTimeoutMS=int(COMMAND_WITHIN_S * 1000),
         appname="knowledge-bases",
+        event_listeners=[last_answer],
     )
+    last_answer.export()
     return client[settings.mongo_database]
 
 

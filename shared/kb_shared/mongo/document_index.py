@@ -3,6 +3,7 @@
 Decisions about membership read it. Each swap writes this row first, so two swaps of one document follow one another.
 """
 
+import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.embedding_cache import VectorSpace
-from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_index"
@@ -177,6 +178,22 @@ async def find_by_ids(
         }
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
+
+
+async def find_named(
+    database: Database, organization_id: str, *, kb_ids: Collection[str], part_of_name: str, limit: int
+) -> list[str]:
+    """Return up to `limit` documents of KBs whose name contains a text, in upper or lower case."""
+    named = {"$regex": re.escape(part_of_name), "$options": "i"}
+    query = {"organization_id": organization_id, "kb_id": {"$in": list(kb_ids)}, "document_name": named}
+    rows = await database[NAME].aggregate([{"$match": query}, {"$group": {"_id": "$document_id"}}, {"$limit": limit}])
+    return [row["_id"] async for row in rows]
+
+
+async def is_in_any(database: Database, key: DocumentKey, *, kb_ids: Collection[str]) -> bool:
+    """Return whether the document is indexed in one of the KBs."""
+    ids = [row_id(kb_id=kb_id, document_id=key.document_id) for kb_id in kb_ids]
+    return await database[NAME].count_documents({"_id": {"$in": ids}, "organization_id": key.organization_id}) > 0
 
 
 async def count(database: Database, key: KnowledgeBaseKey) -> int:

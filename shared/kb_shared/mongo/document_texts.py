@@ -4,6 +4,7 @@ Texts of more than 1 MB are files in GridFS, which the row names. Such a text ex
 contains organization and document, so the `text_ref` of another organization can be recognized without a query.
 """
 
+import codecs
 import hashlib
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -37,6 +38,8 @@ INDEXES = [
 _INLINE_BYTES = 1_000_000
 _MOST_BYTES_OF_A_CHARACTER = 4
 _BYTES_PER_INSERT: Final = 1_000_000
+_PIECES_PER_BATCH: Final = 4
+"""Number of pieces of a file, of 255 kB each, that are read at once."""
 # PyMongo has no parameter for this. By default it buffers up to 32 MB of an upload and encodes them at once, which
 # blocks the event loop for 100 ms.
 grid_file._UPLOAD_BUFFER_SIZE = _BYTES_PER_INSERT  # type: ignore[attr-defined]  # noqa: SLF001  # see above
@@ -52,6 +55,17 @@ class StoredText:
 
 
 @dataclass(frozen=True, slots=True)
+class TextPart:
+    """Consecutive characters of a text."""
+
+    text: str
+    length: int
+    """Number of characters of the whole text."""
+    pages: tuple[tuple[int, int, int], ...]
+    """All pages of the text."""
+
+
+@dataclass(frozen=True, slots=True)
 class _TextRow:
     """Row of a text, which has the text itself or names its file."""
 
@@ -60,6 +74,8 @@ class _TextRow:
     text: str | None = None
     file_id: ObjectId | None = None
     pages: tuple[tuple[int, int, int], ...] = ()
+    bytes: int | None = None
+    """Size in UTF-8; rows of older versions have none."""
 
 
 def _pages(stored: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
@@ -214,6 +230,45 @@ async def find_beginning(database: Database, organization_id: str, identity: str
     most_bytes = characters * _MOST_BYTES_OF_A_CHARACTER
     text = stored.text if stored.text is not None else await _read_beginning(database, stored.file_id, most_bytes)
     return text[:characters]
+
+
+async def find_part(
+    database: Database, organization_id: str, identity: str, *, start: int, end: int
+) -> TextPart | None:
+    """Return the characters from `start` to before `end`; None if the text does not exist or its file is damaged.
+
+    A large text is read piece by piece, to its end, because only then its length is known.
+    """
+    row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id})
+    if row is None:
+        return None
+    stored = _ROWS.read(row)
+    if stored.text is not None:
+        return TextPart(stored.text[start:end], len(stored.text), stored.pages)
+    part: list[str] = []
+    length = read_bytes = 0
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        # Not the stream of the bucket, which fetches 16 MB at once.
+        pieces = database[f"{NAME}.chunks"].find({"files_id": stored.file_id}, {"data": 1}).sort("n", ASCENDING)
+        async for piece in pieces.batch_size(_PIECES_PER_BATCH):
+            text = decoder.decode(piece["data"])
+            read_bytes += len(piece["data"])
+            part.append(text[max(0, start - length) : max(0, end - length)])
+            length += len(text)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        read_bytes = -1
+    if read_bytes <= 0 or stored.bytes not in (None, read_bytes):
+        log.warning("text.damaged", organization_id=organization_id)
+        return None
+    return TextPart("".join(part), length, stored.pages)
+
+
+async def find_size_bytes(database: Database, organization_id: str, identity: str) -> int | None:
+    """Return the size of a text in UTF-8; None if there is none, or if an older version stored it."""
+    row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"bytes": 1})
+    return row.get("bytes") if row else None
 
 
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:

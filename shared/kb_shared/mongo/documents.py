@@ -40,6 +40,8 @@ class TextFacet:
     name: str
     upload_date: datetime
     content_type: str | None = None
+    source_digest: str | None = None
+    """Digest that the sender gave the file of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +357,37 @@ async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> 
     return {row["text_id"] async for row in rows}
 
 
-async def count_with_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> int:
-    return await database[NAME].count_documents(
-        {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "alive": True}
-    )
+async def count_with_tags(
+    database: Database,
+    organization_id: str,
+    *,
+    tag_ids: Sequence[str],
+    without: Sequence[str] = (),
+    alive: bool = True,
+) -> int:
+    """Count the documents that have one of `tag_ids` and none of `without`, with a text, or without one."""
+    return await database[NAME].count_documents(_tagged(organization_id, tag_ids=tag_ids, without=without, alive=alive))
+
+
+async def sample_texts_with_tags(
+    database: Database, organization_id: str, *, tag_ids: Sequence[str], without: Sequence[str] = (), at_most: int
+) -> list[str]:
+    """Return the ids of the texts of random documents with one of `tag_ids` and none of `without`, in random order.
+
+    All of them, if they are not more than `at_most`.
+    """
+    stages: list[Row] = [
+        {"$match": _tagged(organization_id, tag_ids=tag_ids, without=without, alive=True)},
+        {"$project": {"text_id": 1}},
+        {"$sample": {"size": at_most}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return [row["text_id"] async for row in rows]
+
+
+def _tagged(organization_id: str, *, tag_ids: Sequence[str], without: Sequence[str], alive: bool) -> Row:
+    tags: Row = {"$in": list(tag_ids)} | ({"$nin": list(without)} if without else {})
+    return {"organization_id": organization_id, "tag_ids": tags, "alive": alive}
 
 
 def _filter(key: DocumentKey) -> Row:
@@ -379,6 +408,7 @@ def _to_fields(document: Document) -> Row:
         "document_name": text.name if text else None,
         "upload_date": text.upload_date if text else None,
         "content_type": text.content_type if text else None,
+        "source_digest": text.source_digest if text else None,
         "tags_revision": tags.revision if tags else None,
         "tags_digest": tags.digest if tags else None,
         "tag_ids": list(document.tag_ids),

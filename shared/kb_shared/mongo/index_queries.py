@@ -110,3 +110,21 @@ async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[st
             ]
         )
     return bool(await hits.to_list())
+
+
+async def any_in_vector_index(chunks: Chunks, document_id: str, ids: Collection[str], *, dimensions: int) -> bool:
+    """Return whether the vector index has one of these chunks of a document."""
+    import numpy as np
+
+    stage = vector_search_stage(
+        chunks,
+        np.ones(dimensions, np.float32),  # any vector: all chunks of the document are found
+        limit=10_000,
+        query_filter={"document_id": document_id},
+        exact=True,
+    )
+    with search_required():
+        hits = await chunks.collection.aggregate(
+            [stage, {"$match": {"_id": {"$in": list(ids)}, **chunks.scope}}, {"$limit": 1}, {"$project": {"_id": 1}}]
+        )
+    return bool(await hits.to_list())

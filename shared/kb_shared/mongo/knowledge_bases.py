@@ -19,7 +19,7 @@ from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
-from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.rows import RowMapper, match_version
 from kb_shared.text.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
@@ -104,6 +104,9 @@ class KnowledgeBase:
     last_searched_at: datetime | None = None
     paused_at: datetime | None = None
     """Time of the pause. A paused KB indexes nothing; removals and searches continue."""
+
+    version: int = 0
+    """Number of changes of the fields that people set."""
 
     @property
     def key(self) -> KnowledgeBaseKey:
@@ -197,13 +200,17 @@ async def find_page(
     sort: Sort,
     status: Status | None = None,
     name_search: str | None = None,
+    kb_ids: Collection[str] | None = None,
 ) -> tuple[list[KnowledgeBase], int]:
     """Return a page of the KBs of an organization that are not being deleted, and their total number.
 
     Args:
+        kb_ids: ids among which to look; None: all.
         name_search: literal part of the name, case-insensitive.
     """
     query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
+    if kb_ids is not None:
+        query["_id"] = {"$in": list(kb_ids)}
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
     field_name = sort.removeprefix("-")
@@ -316,17 +323,25 @@ async def change(
     *,
     fields: Mapping[str, Any],
     raise_tags_version: bool = False,
+    versions: Collection[int] | None = None,
 ) -> KnowledgeBase | None:
-    """Write `fields` unless the KB is being deleted or its tags changed since `kb` was read; None if so."""
+    """Write `fields` unless the KB is being deleted or its tags changed since `kb` was read; None if so.
+
+    Args:
+        versions: versions that may be overwritten; None: any.
+    """
     update: Row = {"$set": {**fields, "updated_at": datetime.now(UTC)}}
-    if raise_tags_version:
-        update["$inc"] = {"tags_version": 1}
+    is_of_life_cycle = fields.keys() <= {"status"}
+    raised = [*(["tags_version"] if raise_tags_version else []), *([] if is_of_life_cycle else ["version"])]
+    if raised:
+        update["$inc"] = dict.fromkeys(raised, 1)
     row = await database[NAME].find_one_and_update(
         {
             "_id": kb.kb_id,
             "organization_id": kb.organization_id,
             "tags_version": kb.tags_version,
             "status": {"$ne": Status.DELETING},
+            **match_version(versions),
         },
         update,
         return_document=ReturnDocument.AFTER,

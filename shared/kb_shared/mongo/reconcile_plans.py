@@ -19,7 +19,7 @@ from typing import Final
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
-from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 from kb_shared.mongo.majority import seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
 
@@ -114,10 +114,11 @@ async def create(
     *,
     dry_run: bool,
     requested_by: str,
+    session: MongoSession | None = None,
 ) -> ReconcilePlan:
     row = _new_row(scope, dry_run=dry_run, requested_by=requested_by, state=PlanState.REQUESTED, found={})
     async with seen_by_later_reads(database):
-        await database[NAME].insert_one(row)
+        await database[NAME].insert_one(row, session=session)
     return _PLANS.read(row)
 
 

@@ -4,7 +4,7 @@ During a rolling update, replicas of both versions read the same rows. So a fiel
 ignored, and an optional field that is missing gets its default. Only a required field that is missing is an error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,6 +15,13 @@ T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
 _REQUIRED: Final = object()
+
+
+def match_version(versions: Collection[int] | None) -> Row:
+    """Return the condition that a row has one of these versions, any for None. A row without a version has 0."""
+    if versions is None:
+        return {}
+    return {"version": {"$in": [*versions, *([None] if 0 in versions else [])]}}
 
 
 class UnreadableRow(Exception):

@@ -19,6 +19,8 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
 ]
 
+_RECENT_CHARGES: Final = 20_000
+
 ChargedOperation = Literal["index", "search", "chat"]
 Dimension = Literal["kb", "model", "operation", "day"]
 
@@ -90,10 +92,22 @@ async def _spent(database: Database, match: Row) -> Spent:
 
 
 async def sum_usage(
-    database: Database, organization_id: str, *, since: datetime, until: datetime, by: Collection[Dimension]
+    database: Database,
+    organization_id: str,
+    *,
+    since: datetime,
+    until: datetime,
+    by: Collection[Dimension],
+    kb_ids: Collection[str] | None = None,
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
-    """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order."""
-    within = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
+    """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order.
+
+    Args:
+        kb_ids: KBs whose charges count; None: all charges.
+    """
+    within: Row = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
+    if kb_ids is not None:
+        within["kb_id"] = {"$in": list(kb_ids)}
     group = {
         "_id": {name: _DIMENSIONS[name] for name in by},
         "spus": {"$sum": "$count"},
@@ -101,3 +115,19 @@ async def sum_usage(
     }
     rows = await database[NAME].aggregate([{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}])
     return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]
+
+
+async def find_busiest_minute(database: Database, organization_id: str, *, model: str, since: datetime) -> int:
+    """Return the most SPUs of `model` that an organization was charged in one minute, for documents.
+
+    Of many charges the latest count.
+    """
+    stages: list[Row] = [
+        {"$match": {"organization_id": organization_id, "created_at": {"$gte": since}}},
+        {"$sort": {"created_at": -1}},
+        {"$limit": _RECENT_CHARGES},
+        {"$match": {"model": model, "operation": "index"}},
+        {"$group": {"_id": {"$dateTrunc": {"date": "$created_at", "unit": "minute"}}, "spus": {"$sum": "$count"}}},
+        {"$group": {"_id": None, "most": {"$max": "$spus"}}},
+    ]
+    return sum([row["most"] async for row in await database[NAME].aggregate(stages)])

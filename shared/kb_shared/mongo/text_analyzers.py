@@ -13,17 +13,33 @@ from kb_shared.mongo.database import Row
 _PREFIX: Final = "lucene."
 _LOWERCASE: Final[Row] = {"type": "lowercase"}
 # Those that Lucene's English analyzer leaves out.
-_ENGLISH_STOP_WORDS: Final = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with"
+ENGLISH_STOP_WORDS: Final = (
+    *("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of"),
+    *(
+        "on",
+        "or",
+        "such",
+        "that",
+        "the",
+        "their",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "will",
+        "with",
+    ),
 )
 _ENGLISH: Final[list[Row]] = [
     {"type": "englishPossessive"},
     _LOWERCASE,
-    {"type": "stopword", "tokens": _ENGLISH_STOP_WORDS.split()},
+    {"type": "stopword", "tokens": list(ENGLISH_STOP_WORDS)},
     {"type": "porterStemming"},
 ]
-_ELISIONS: Final = {
+ELISIONS: Final = {
     "catalan": "d|l|m|n|s|t",
     "french": "c|d|j|jusqu|l|lorsqu|m|n|puisqu|qu|quoiqu|s|t",
     "italian": "agl|all|c|d|dagl|dall|degl|dell|gl|l|m|negl|nell|pell|s|sugl|sull|t|un|v",
@@ -48,8 +64,8 @@ def _token_filters(language: str) -> list[Row]:
     if language == "english":
         return _ENGLISH
     stemming = {"type": "snowballStemming", "stemmerName": language}
-    if language in _ELISIONS:
-        elision = f"^(?:{_ELISIONS[language]})['\u2019]"
+    if language in ELISIONS:
+        elision = f"^(?:{ELISIONS[language]})['\u2019]"
         parted = {"type": "regex", "pattern": elision, "replacement": "", "matches": "first"}
         return [_LOWERCASE, parted, stemming]
     return [_LOWERCASE, stemming]

@@ -6,6 +6,7 @@ are kept for a while: a chunk is live from version `since`, and until version `u
 `found_chunks` decides which chunks a reader may show (rule 1 of docs/explanation/architecture.md).
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -150,6 +151,7 @@ class ListedChunk(StoredChunk):
 
 
 _STORED_NAMES: Final = {"chunk_id": "_id", "text": "chunk_text", "metadata": "metadata_snapshot"}
+_WITHOUT_VECTOR: Final = {"embedding": 0}
 STORED_CHUNKS: Final = RowMapper(StoredChunk, names=_STORED_NAMES)
 _LISTED_CHUNKS: Final = RowMapper(ListedChunk, names=_STORED_NAMES)
 
@@ -168,6 +170,14 @@ def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, Em
 def document_of(chunk_id: str) -> str:
     """Return the document of a chunk. Ids of documents contain no colon."""
     return chunk_id.rsplit(":", 2)[0]
+
+
+_CHUNK_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,128}}:[0-9a-f]{{{_HASH_LENGTH}}}:[0-9]{{1,9}}")
+
+
+def is_chunk_id(value: str) -> bool:
+    """Return whether `value` has the form of the id of a chunk."""
+    return _CHUNK_ID.fullmatch(value) is not None
 
 
 def has_content_of_id(row: Row, text_normalization: int) -> bool:
@@ -303,11 +313,25 @@ async def delete_retired(chunks: Chunks, document_id: str, *, up_to_version: int
     return (await chunks.collection.delete_many(query)).deleted_count
 
 
+async def find_live_chunk(chunks: Chunks, chunk_id: str, *, session: MongoSession | None = None) -> ListedChunk | None:
+    """Return a chunk, unless it was replaced."""
+    row = await chunks.collection.find_one(
+        {"_id": chunk_id, **chunks.scope, "until": None}, _WITHOUT_VECTOR, session=session
+    )
+    return _LISTED_CHUNKS.read(row) if row else None
+
+
+async def find_newest_ids(chunks: Chunks, document_id: str, *, version: int, limit: int) -> list[str]:
+    """Return up to `limit` live chunks of a document that came with `version`: those that indexes get last."""
+    query = {**chunks.filter_document(document_id), "until": None, "since": version}
+    return [row["_id"] async for row in chunks.collection.find(query, {"_id": 1}).limit(limit)]
+
+
 async def find_page_of_document(
     chunks: Chunks, session: MongoSession, document_id: str, *, skip: int, limit: int
 ) -> tuple[list[ListedChunk], int]:
     """Return a page of the live chunks of a document in their order, without vectors, and their total number."""
     query = {**chunks.filter_document(document_id), "until": None}
-    rows = chunks.collection.find(query, {"embedding": 0}, session=session).sort("chunk_index", ASCENDING)
+    rows = chunks.collection.find(query, _WITHOUT_VECTOR, session=session).sort("chunk_index", ASCENDING)
     page = await rows.skip(skip).limit(limit).to_list()
     return [_LISTED_CHUNKS.read(row) for row in page], await chunks.collection.count_documents(query, session=session)

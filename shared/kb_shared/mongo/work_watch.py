@@ -23,6 +23,7 @@ _LATE_AFTER_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 """Pause after a change. The woken tasks poll often for some time, so that reading each change would be in vain."""
 _AGAIN_AFTER_S: Final = 1.0
+"""Pause before the stream is opened again; also after MongoDB closed it in order, as when its database is dropped."""
 _AGAIN_AFTER_REFUSAL_S: Final = 60.0
 _REFUSALS: Final = frozenset({13, 40573})
 """Error codes: no right to open change streams; no replica set."""
@@ -50,14 +51,16 @@ class WorkWatch:
     async def run(self) -> None:
         """Watch for ever; cancel to stop."""
         while True:
+            again_after_s = _AGAIN_AFTER_S
             try:
                 await self._watch()
             except (PyMongoError, TimeoutError) as error:
-                self._set_reliable(now=False)
                 self._log_failure(error)
-                await asyncio.sleep(_AGAIN_AFTER_REFUSAL_S if _is_refusal(error) else _AGAIN_AFTER_S)
+                if _is_refusal(error):
+                    again_after_s = _AGAIN_AFTER_REFUSAL_S
             finally:
                 self._set_reliable(now=False)
+            await asyncio.sleep(again_after_s)
 
     async def _watch(self) -> None:
         """Watch until an error or until MongoDB closes the stream."""

@@ -6,7 +6,7 @@ them.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
@@ -26,6 +26,10 @@ class MeasuredGauge(Gauge):
     def set(self, value: float) -> None:
         self._is_measured = True
         super().set(value)
+
+    def set_function(self, f: Callable[[], float]) -> None:
+        self._is_measured = True
+        super().set_function(f)
 
     def collect(self) -> Iterable[Metric]:
         return super().collect() if self._is_measured else []
@@ -291,6 +295,12 @@ PRODUCER_REPLACEMENTS = Counter(
     "Kafka clients that were replaced after an unrecoverable error; their messages were sent again. Single ones after a"
     " broker was away are normal. Rising all the time: look at the brokers' logs.",
     ["reason"],
+)
+MONGO_LAST_ANSWER_AGE_SECONDS = MeasuredGauge(
+    "kb_mongo_last_answer_age_seconds",
+    "Seconds since a command of this process last succeeded in MongoDB, or since its start if none did; computed at"
+    " each scrape. A search service without requests sends no commands, so look at the minimum of all. A minute: no"
+    " primary answers; see start.waiting and work_watch.interrupted in the logs.",
 )
 OUTBOX_PENDING = MeasuredGauge(
     "kb_outbox_pending", "Messages in the outbox that are not sent yet (use max, not sum). Growing: the broker is away."

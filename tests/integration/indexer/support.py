@@ -29,7 +29,6 @@ from kb_contracts.documents import (
     key_of,
 )
 from kb_indexer.backfill import BackfillRunner
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.job_leases import JobLeases
@@ -48,6 +47,7 @@ from kb_reconciler.drift.kinds import Comparison, RepairTools
 from kb_reconciler.passes import Passes, PassReport
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport
 from kb_reconciler.slices import split
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.authentication import Caller

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kb_api.documents_of_knowledge_base import list_documents
-from kb_indexer.chunking import ChunkerType
+from kb_shared.chunking import ChunkerType
 from kb_shared.errors import BudgetExhausted
 from kb_shared.failpoints import during
 from kb_shared.metering.budget import Spending

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from kb_indexer.chunking import ChunkerType
+from kb_shared.chunking import ChunkerType
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Row

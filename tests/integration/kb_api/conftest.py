@@ -43,7 +43,9 @@ async def api(kb_api_database: Database, model_server: ModelServerProcess) -> As
         provider_keys=SecretStr(f"2:{base64.b64encode(bytes([2]) * 32).decode()}"),
     )
     embedder = create_embedder(kb_api_database, settings, patience_s=0.2)
-    yield create_kb_api(settings, database=kb_api_database, embedder=embedder)
+    kb_api = create_kb_api(settings, database=kb_api_database, embedder=embedder)
+    yield kb_api
+    await kb_api.text_worker.close()
     await embedder.close()
 
 

@@ -15,7 +15,7 @@ from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
-from kb_indexer.chunking import chunk, outline
+from kb_shared.chunking import chunk, outline
 from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.models import MAX_DIMENSIONS
@@ -335,16 +335,6 @@ async def test_settings_of_searches_can_be_given(organization: OrganizationClien
     given = {"coalesce_neighbors": 5, "text_analyzer": "lucene.english", "filterable_metadata": ["year"]}
     created = await organization.create(**given)
     assert {name: created[name] for name in given} == given
-
-
-async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: OrganizationClient) -> None:
-    response = await organization.http.post(
-        f"{organization.base}/knowledge-bases",
-        headers={"Authorization": f"Bearer {organization.key}", "Idempotency-Key": "k"},
-        json={"name": "n"},
-    )
-    assert (response.status_code, response.json()["type"]) == (400, "idempotency-key-not-available")
-    assert await rows_of(organization, knowledge_bases.NAME) == []
 
 
 async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_they_are(

@@ -39,6 +39,7 @@ BODY = {
     "upload_date": "2026-01-31T00:00:00Z",
     "text": "We offer forty widgets.",
     "metadata": {"customer": "ACME", "pages": 2, "due": {"$date": "2026-02-28T00:00:00Z"}},
+    "source_digest": "5ff2eaebd7ff816a",
 }
 
 
@@ -295,7 +296,7 @@ async def test_a_document_is_shown_as_its_events_describe_it_with_the_knowledge_
     shown = await organization.ok("GET", "/documents/d1")
     assert (shown["alive"], shown["document_name"], shown["tag_ids"]) == (True, "Offer 17.pdf", ["offers"])
     assert shown["metadata"] == BODY["metadata"]
-    assert shown["upload_date"] == BODY["upload_date"]
+    assert (shown["upload_date"], shown["source_digest"]) == (BODY["upload_date"], BODY["source_digest"])
     assert [(one["kb_id"], one["status"]) for one in shown["knowledge_bases"]] == [(kb_id, "pending")]
 
     await organization.ok("DELETE", "/documents/d1")

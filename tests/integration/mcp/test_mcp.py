@@ -59,8 +59,10 @@ class ReachedServer:
     settings: SearchSettings
 
     @asynccontextmanager
-    async def client(self, *scopes: Scope, mode: str = "auto") -> AsyncIterator[Client]:
-        key = await key_for(self.database, self.settings, ORGANIZATION, *scopes)
+    async def client(
+        self, *scopes: Scope, mode: str = "auto", kb_ids: tuple[str, ...] | None = None
+    ) -> AsyncIterator[Client]:
+        key = await key_for(self.database, self.settings, ORGANIZATION, *scopes, kb_ids=kb_ids)
         headers = {"Authorization": f"Bearer {key}"}
         async with (
             httpx2.AsyncClient(headers=headers, trust_env=False, timeout=300) as http,
@@ -158,6 +160,21 @@ async def test_a_key_reaches_nothing_of_another_organization(
         assert "Canary" not in (await called(client, "list_knowledge_bases")).text
         named = await called(client, "search_knowledge_base", query=FENCE, organization_id="victim")
         assert named.is_error
+
+
+async def test_a_key_limited_to_knowledge_bases_reaches_no_other(
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
+) -> None:
+    other = await create(search_database, ORGANIZATION, name="Canary")
+    await other.index(DocumentToIndex("secret", [f"canary {FENCE}"]))
+    async with reached.client(Scope.SEARCH, Scope.READ, kb_ids=(knowledge.kb.kb_id,)) as client:
+        everywhere = await called(client, "search_knowledge_base", query=FENCE)
+        assert [each["document_id"] for each in everywhere.fields["results"]] == ["fence"]
+        assert (await called(client, "search_knowledge_base", query=FENCE, kb_ids=[other.kb.kb_id])).is_error
+        listed = await called(client, "list_knowledge_bases")
+        assert [each["kb_id"] for each in listed.fields["knowledge_bases"]] == [knowledge.kb.kb_id]
+        read = await called(client, "get_document_chunks", kb_id=other.kb.kb_id, document_id="secret")
+        assert (read.is_error, "canary" in read.text) == (True, False)
 
 
 async def test_errors_are_reported_in_the_result(reached: ReachedServer, knowledge: Knowledge) -> None:

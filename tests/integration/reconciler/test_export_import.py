@@ -12,7 +12,6 @@ import pytest
 
 from kb_api.life_cycle import STEPS
 from kb_contracts.documents import DateValue, MetadataValue
-from kb_indexer.chunking import ChunkerType
 from kb_local.python_server import ModelServerProcess
 from kb_reconciler.export.export_kb import export_knowledge_base
 from kb_reconciler.export.id_mapping import IdMapping
@@ -20,6 +19,7 @@ from kb_reconciler.export.import_kb import KnowledgeBaseImport
 from kb_reconciler.export.import_plan import BatchSizes, ImportLimits, ImportPlan, ImportRefused, ImportRequest
 from kb_reconciler.export.kbx import FileContents, KbxManifest, UnreadableFile
 from kb_reconciler.export.kbx_reader import KbxReader
+from kb_shared.chunking import ChunkerType
 from kb_shared.errors import NotFound
 from kb_shared.mongo import api_keys, document_index, document_texts, documents, embedding_cache, knowledge_bases, tags
 from kb_shared.mongo.api_keys import ApiKey, Scope

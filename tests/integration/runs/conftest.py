@@ -35,12 +35,14 @@ class Author:
     key: str
     organization_id: str = ORGANIZATION
 
-    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """Send a request; `if_match="x"` sends the header `If-Match: x`."""
         return await self.http.request(
             method,
             f"/v0/orgs/{self.organization_id}{path}",
             json=body,
-            headers={"Authorization": f"Bearer {self.key}"},
+            headers={"Authorization": f"Bearer {self.key}"}
+            | {name.replace("_", "-"): value for name, value in headers.items()},
         )
 
     async def make(self, path: str, **body: Any) -> Any:

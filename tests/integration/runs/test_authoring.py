@@ -11,6 +11,7 @@ from kb_contracts.api.search import MAX_TOP_K
 from kb_local.python_server import SearchNodeProcess
 from kb_search.bootstrap import build
 from kb_search.settings import SearchSettings
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import Author
 from tests.integration.search.conftest import ORGANIZATION
@@ -139,3 +140,49 @@ async def test_a_search_service_creates_the_index_that_keeps_runs_for_ninety_day
     async with build(settings, asyncio.Event()):
         await until(is_there)
     assert await lifetimes() == [timedelta(days=90)]
+
+
+async def test_editors_of_a_prompt_or_an_agent_do_not_overwrite_each_other(
+    author: Author, knowledge: Knowledge
+) -> None:
+    prompt = await author.make("/prompts", name="P", content="What?", model=DEMO)
+    agent = await author.make("/agents", name="A", model=DEMO)
+    for path in (f"/prompts/{prompt['prompt_id']}", f"/agents/{agent['agent_id']}"):
+        read = (await author.ask("GET", path)).headers["etag"]
+        answers = await run_all(author.ask("PUT", path, {"name": f"of {n}"}, if_match=read) for n in range(4))
+        assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412]
+        [winner] = [answer for answer in answers if answer.status_code == 200]
+        assert (await author.ask("GET", path)).headers["etag"] == winner.headers["etag"] != read
+        assert (await author.ask("PUT", path, {"name": "any"})).status_code == 200
+    tools = f"/agents/{agent['agent_id']}/knowledge-base-tools"
+    added = await author.ask("POST", tools, {"kb_id": knowledge.kb.kb_id})
+    tool = f"{tools}/{added.json()['tools'][0]['tool_id']}"
+    stale = added.headers["etag"]
+    assert (await author.ask("PATCH", tool, {"tool_name": "a"}, if_match=stale)).status_code == 200
+    assert (await author.ask("PATCH", tool, {"tool_name": "b"}, if_match=stale)).status_code == 412
+
+
+async def test_a_repeated_request_creates_a_prompt_an_agent_a_tool_and_a_conversation_once(
+    author: Author, knowledge: Knowledge, search_database: Database
+) -> None:
+    agent = await author.make("/agents", name="A", model=DEMO)
+    bodies = {
+        "/prompts": {"name": "P", "content": "c", "model": DEMO, "schema": {"type": "object"}},
+        "/agents": {"name": "B", "model": DEMO},
+        "/threads": {"title": "t"},
+        f"/agents/{agent['agent_id']}/knowledge-base-tools": {"kb_id": knowledge.kb.kb_id},
+    }
+    for path, body in bodies.items():
+        first, second = [await author.ask("POST", path, body, idempotency_key=path) for _ in range(2)]
+        assert (first.status_code, second.status_code, second.json()) == (201, 201, first.json()), first.text
+    counts = [await search_database[name].count_documents({}) for name in ("prompts", "agents", "threads")]
+    assert counts == [1, 2, 1]
+
+
+async def test_a_repeated_request_begins_a_run_once(
+    author: Author, scripted: ScriptedModel, search_database: Database
+) -> None:
+    body = {"messages": QUESTION, "model": DEMO}
+    first, second = [await author.ask("POST", "/runs", body, idempotency_key="run") for _ in range(2)]
+    assert (first.status_code, second.json()) == (200, first.json())
+    assert await search_database["runs"].count_documents({}) == 1

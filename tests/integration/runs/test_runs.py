@@ -64,7 +64,11 @@ async def test_a_run_searches_answers_cites_and_is_kept_whole(asked: Asked, know
     assert [(each["number"], each["document_id"], each["source"]) for each in run["citations"]] == [
         (1, "fence", "fence.md")
     ]
-    assert run["citations"][0]["kb_id"] == knowledge.kb.kb_id
+    cited = run["citations"][0]
+    assert (cited["kb_id"], cited["text"], cited["heading_path"]) == (knowledge.kb.kb_id, FENCE, ["Title", "Part 0"])
+    assert (cited["start"], cited["end"], cited["truncated"]) == (0, len(FENCE), False)
+    assert cited["chunk_id"] == cited["citation"]
+    assert run["tool_calls"][0]["passages"][0]["text"] == FENCE
     assert run["dropped_citations"] == 1
     assert (run["prompt_tokens"], run["completion_tokens"], run["cost_usd"], run["spus"]) == (70, 8, 0.0, 1)
     assert [message["role"] for message in run["messages"]] == ["system", "user", "assistant", "tool", "assistant"]

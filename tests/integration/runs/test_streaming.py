@@ -69,6 +69,7 @@ async def test_a_run_streams_an_event_for_each_step(
     assert len([name for name, _ in received if name == "answer.delta"]) > 1
     last = received[-1][1]
     assert (last["status"], last["answer"], len(last["citations"])) == ("completed", LONG, 1)
+    assert last == (await reached.ask("GET", f"/runs/{last['run_id']}")).json()
 
 
 async def test_a_streamed_answer_links_only_to_addresses_that_the_run_has_read(

@@ -1,5 +1,5 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -92,10 +92,19 @@ def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: S
     return make
 
 
-async def key_for(database: Database, settings: SearchSettings, organization_id: str, *scopes: Scope) -> str:
+async def key_for(
+    database: Database,
+    settings: SearchSettings,
+    organization_id: str,
+    *scopes: Scope,
+    kb_ids: tuple[str, ...] | None = None,
+) -> str:
     """An API key; it may search if no scopes are given."""
     key_id, whole_key = api_keys.create_secret_key()
-    key = ApiKey(key_id, organization_id, "test", frozenset(scopes or {Scope.SEARCH}), datetime.now(UTC), None, None)
+    granted = frozenset(scopes or {Scope.SEARCH})
+    key = ApiKey(key_id, organization_id, "test", granted, datetime.now(UTC), None, None)
+    if kb_ids is not None:
+        key = replace(key, scopes=frozenset(), scopes_in_kbs=granted, kb_ids=kb_ids)
     await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.api_key_pepper.get_secret_value())
     return whole_key
 

@@ -132,20 +132,20 @@ class Knowledge:
         )
 
     async def wait_until_found(self, document: DocumentToIndex) -> None:
+        await until(lambda: self.is_found(document), what=f"all of {document.document_id!r} in the index")
+
+    async def is_found(self, document: DocumentToIndex) -> bool:
         wanted = set(vectors.chunk_ids(document.document_id, document.chunks()))
         filters = {"document_name": document.name, "upload_date": document.upload_date}
 
-        async def found() -> bool:
-            by_vector = await index_queries.query_vector_index(
-                self.chunks,
-                vector_of("x", dimensions=DIMENSIONS),
-                limit=1000,
-                query_filter={"document_id": document.document_id, **filters},
-                exact=True,
-            )
-            return wanted <= by_vector.keys() and wanted <= await self._in_text_index(document)
-
-        await until(found, what=f"all of {document.document_id!r} in the index")
+        by_vector = await index_queries.query_vector_index(
+            self.chunks,
+            vector_of("x", dimensions=DIMENSIONS),
+            limit=1000,
+            query_filter={"document_id": document.document_id, **filters},
+            exact=True,
+        )
+        return wanted <= by_vector.keys() and wanted <= await self._in_text_index(document)
 
     async def _in_text_index(self, document: DocumentToIndex) -> set[str]:
         filters = [

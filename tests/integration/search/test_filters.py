@@ -352,3 +352,33 @@ async def test_no_body_however_hostile_is_our_fault(searcher: SearchingCaller, b
     response = await searcher.post_bytes(ANY_PATH, body)
     assert response.status_code in {400, 415, 422}
     assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_part_of_a_name_is_plain_text_in_any_case_and_works_within_other_conditions(
+    searcher: SearchingCaller, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"d1": "Annual (Report).pdf", "d2": "ÜBERSICHT report.md", "d3": "memo.txt"}
+    for document_id, name in names.items():
+        await knowledge.index(DocumentToIndex(document_id, ["text"], name=name), searchable=False)
+    for document_id, name in names.items():
+        await knowledge.wait_until_found(DocumentToIndex(document_id, ["text"], name=name))
+
+    async def found(**metadata_filter: Any) -> list[str]:
+        answer = await searcher.search(knowledge, "text", metadata_filter=metadata_filter)
+        return sorted(result["document_id"] for result in answer["results"])
+
+    assert await found(document_name={"$contains": "REPORT"}) == ["d1", "d2"]
+    assert await found(document_name={"$contains": "(report)."}) == ["d1"]
+    assert await found(document_name={"$contains": "übersicht"}) == ["d2"]
+    assert await found(document_name={"$contains": ".*"}) == []
+    either = [{"document_name": {"$contains": "memo"}}, {"document_name": {"$contains": "annual", "$ne": "x"}}]
+    assert await found(**{"$or": either}) == ["d1", "d3"]
+    monkeypatch.setattr("kb_search.filters.resolve_names.MAX_DOCUMENTS", 2)
+    assert await found(document_name={"$contains": "report"}) == ["d1", "d2"]
+    for wrong, slug in (
+        ({"document_name": {"$contains": "m"}, "$and": [{"document_name": {"$contains": "r"}}]}, "filter-too-broad"),
+        ({"document_name": {"$contains": ""}}, "invalid-filter"),
+        ({"color": {"$contains": "r"}}, "invalid-filter"),
+    ):
+        refused = await searcher.post(knowledge, {"query": "text", "metadata_filter": wrong})
+        assert (refused.status_code, refused.json()["type"]) == (422, slug)

@@ -47,6 +47,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
 
     first, second = answer["results"]
     citation = first.pop("citation")
+    assert first.pop("chunk_id") == citation
     assert citation in vectors.chunk_ids("d1", DocumentToIndex("d1", texts).chunks())
     scores = first.pop("scores")
     fused = (WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text) / (K + 1)
@@ -60,6 +61,9 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
         "relevance": pytest.approx(1),
         "is_matched": True,
         "kb_id": knowledge.kb.kb_id,
+        "highlights": [{"start": 0, "end": 5}, {"start": 9, "end": 10}, {"start": 10, "end": 11}],
+        "start": 0,
+        "end": len(texts[1]),
         "page_start": 1,
         "page_end": 2,
         "heading_path": ["Title", "Part 1"],

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_indexer.chunking import Chunk, ChunkingConfig, PageSpan, chunk_text
+from kb_shared.chunking import Chunk, ChunkingConfig, PageSpan, chunk_text
 from kb_shared.mongo.vector import Vector
 
 

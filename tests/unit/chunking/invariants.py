@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, count_tokens
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, count_tokens
 from kb_shared.embedding.late_text import LateText
 
 MAX_HEADING_LINE_TOKENS = 64

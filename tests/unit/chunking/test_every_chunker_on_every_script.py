@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig
+from kb_shared.chunking import ChunkerType, ChunkingConfig
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts
 from tests.unit.chunking.invariants import assert_sound

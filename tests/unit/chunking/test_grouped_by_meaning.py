@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from chonkie import BaseEmbeddings, SemanticChunker
 
-from kb_indexer.chunking import (
+from kb_shared.chunking import (
     Chunk,
     ChunkerType,
     ChunkingConfig,

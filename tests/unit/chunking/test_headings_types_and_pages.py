@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens, lines
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.pages import PageIndex
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens, lines
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.pages import PageIndex
 from tests.unit.chunking.corpora import scripts
 
 FILLER = "Some words stand here to fill the room. " * 5

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
-from kb_indexer.chunking.late import WINDOW_TOKENS
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_shared.chunking.late import WINDOW_TOKENS
 from kb_shared.embedding.late_text import LateText
 from kb_shared.text.tokens import count_tokens
 

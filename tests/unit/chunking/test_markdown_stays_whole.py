@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text, count_tokens
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text, count_tokens
 from tests.unit.chunking.invariants import assert_sound
 
 FILLER = "Some words stand here to fill the room. " * 3

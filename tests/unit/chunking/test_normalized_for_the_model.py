@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig
 from kb_shared.embedding.late_text import LateText
 from kb_shared.text.text_normalization import AS_WRITTEN, FOLDED, for_model
 from tests.unit.chunking.chunked import chunked

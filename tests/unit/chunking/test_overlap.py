@@ -1,6 +1,6 @@
 import pytest
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig, count_tokens
+from kb_shared.chunking import ChunkerType, ChunkingConfig, count_tokens
 from tests.unit.chunking.chunked import chunked
 
 WITH_CONTEXT = [chunker for chunker in ChunkerType if chunker is not ChunkerType.LATE]

@@ -5,7 +5,7 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig, PageSpan
+from kb_shared.chunking import ChunkerType, ChunkingConfig, PageSpan
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.invariants import assert_sound
 

@@ -7,7 +7,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig, count_tokens
+from kb_shared.chunking import ChunkerType, ChunkingConfig, count_tokens
 from kb_shared.text.tokens import _vocabulary_path, token_starts
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts
@@ -42,7 +42,7 @@ def test_counting_needs_no_litellm_and_no_network() -> None:
         "import socket, sys\n"
         "def refuse(*_args, **_kwargs): raise AssertionError('network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from kb_indexer.chunking import count_tokens\n"
+        "from kb_shared.chunking import count_tokens\n"
         "assert count_tokens('hello world') == 2\n"
         "assert 'litellm' not in sys.modules\n"
     )

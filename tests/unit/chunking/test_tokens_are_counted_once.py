@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.chunking import count_tokens, counted_text
-from kb_indexer.chunking.counted_text import CountedText
+from kb_shared.chunking import count_tokens, counted_text
+from kb_shared.chunking.counted_text import CountedText
 from tests.unit.chunking.corpora import scripts
 
 ALL_SCRIPTS = "".join(text[:400] + " " for text in scripts(repeats=2).values())

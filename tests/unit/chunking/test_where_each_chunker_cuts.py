@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig
 from tests.unit.chunking.chunked import chunked
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from chonkie import RecursiveChunker, SentenceChunker
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text
-from kb_indexer.chunking.chunk import Span
-from kb_indexer.chunking.windows import split_in_windows
+from kb_shared.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text
+from kb_shared.chunking.chunk import Span
+from kb_shared.chunking.windows import split_in_windows
 from kb_shared.text import tokens
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts

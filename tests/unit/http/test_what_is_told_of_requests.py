@@ -107,6 +107,11 @@ def test_a_gauge_is_exported_once_it_has_been_measured() -> None:
     gauge.set(0)
     assert registry.get_sample_value("kb_test") == 0
 
+    of_function = MeasuredGauge("kb_other_test", "Of a test.", registry=registry)
+    assert registry.get_sample_value("kb_other_test") is None
+    of_function.set_function(lambda: 7)
+    assert registry.get_sample_value("kb_other_test") == 7
+
 
 def test_no_service_exports_a_gauge_that_only_another_one_measures() -> None:
     of_every_process = {metrics.EVENT_LOOP_TASKS}

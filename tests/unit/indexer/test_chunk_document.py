@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from kb_indexer.chunk_document import chunk_document
-from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import LARGE_TEXT, ChunkingThreads
+from kb_shared.chunking import Chunk
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit

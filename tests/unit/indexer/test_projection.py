@@ -24,6 +24,7 @@ def ocr(
     metadata: dict[str, str | int | bool] | None = None,
     name: str = "d.pdf",
     uploaded: datetime = UPLOADED,
+    source_digest: str | None = None,
 ) -> OcrCompleted:
     return OcrCompleted(
         organization_id="acme",
@@ -34,6 +35,7 @@ def ocr(
         upload_date=uploaded,
         text=text,
         metadata=dict(metadata) if metadata is not None else None,
+        source_digest=source_digest,
     )
 
 
@@ -72,6 +74,7 @@ events = st.one_of(
         tags=tag_lists,
         metadata=st.none() | metadata_values,
         name=st.sampled_from(["x", "y"]),
+        source_digest=st.sampled_from([None, "1", "2"]),
     ),
     st.builds(lambda revision, tags: tagged(revision, *tags), revisions, tag_lists),
     st.builds(described, revisions, metadata_values),
@@ -174,3 +177,19 @@ def test_a_time_is_kept_in_milliseconds_of_utc_as_the_database_does() -> None:
     assert document.text is not None
     assert document.text.upload_date == datetime(2026, 1, 31, 7, 0, 0, 123000, tzinfo=UTC)
     assert document == after(ocr(1, uploaded=moment.astimezone(UTC)))
+
+
+def test_the_digest_of_a_file_belongs_to_the_text_that_came_with_it() -> None:
+    pushed = after(ocr(1, source_digest="1"))
+    assert pushed.text is not None
+    assert pushed.text.source_digest == "1"
+    edited = after(ocr(1, source_digest="1"), ocr(2, "edited by hand"))
+    assert edited.text is not None
+    assert edited.text.source_digest is None
+
+
+def test_a_text_without_the_digest_of_a_file_has_the_facet_digest_of_earlier_versions() -> None:
+    # Replicas of an earlier version would decide between events of the same revision in another way.
+    document = after(ocr(1))
+    assert document.text is not None
+    assert document.text.digest == "9b65173832e47128541f9daf3461d9d2"

@@ -17,10 +17,6 @@ from typing import Final
 import pytest
 from hypothesis import given
 
-from kb_indexer.chunking import ChunkerType, ChunkingConfig
-from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.outline import Outline
-from kb_indexer.chunking.tables import find_tables
 from kb_search.authoring.agent_tools import default_tool_name
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.tool_results import render_document_chunks
@@ -36,6 +32,10 @@ from kb_search.runs.json_strings import clean_json
 from kb_search.runs.marks import remove_unknown_marks
 from kb_search.runs.passages import PromptDelimiter, RunPassages, remove_invisible_characters
 from kb_shared.chat.completion import WholeCharacters, whole_characters
+from kb_shared.chunking import ChunkerType, ChunkingConfig
+from kb_shared.chunking.counted_text import CountedText
+from kb_shared.chunking.outline import Outline
+from kb_shared.chunking.tables import find_tables
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
 from kb_shared.mongo.vectors import StoredChunk
@@ -129,7 +129,7 @@ CHUNKERS: Final[dict[str, Function]] = {
 }
 
 ONLY_WHOLE: Final = {
-    "kb_indexer.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
+    "kb_shared.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
     "kb_search.retrieval.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",

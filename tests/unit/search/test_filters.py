@@ -1,6 +1,7 @@
 """What callers send as filters, honest or hostile, and what it becomes."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from kb_contracts.api.filter_keys import INSTEAD
 from kb_contracts.api.metadata_filter import MAX_CLAUSES, MAX_VALUES, MetadataFilter
 from kb_search.filters.compile_filter import Criteria, compile_filter, parse
+from kb_search.filters.filter_clauses import Clause
 from kb_search.filters.filter_errors import FilterBuilding, FilterError
 from kb_search.filters.metadata_filter import OPERATORS
+from kb_search.filters.resolve_names import replace_names
 from kb_shared.text.metadata_pairs import metadata_pair, metadata_pairs
 from tests.reference_filter import ORDERS, ReferenceDocument, matches_filter
 
@@ -80,7 +83,12 @@ def compiled(metadata_filter: dict[str, Any]) -> dict[str, Any]:
 
 
 def compiled_criteria(criteria: Criteria) -> dict[str, Any]:
-    return compile_filter(parse(criteria), filterable_metadata=FILTERABLE)
+    return compile_filter(resolved(criteria), filterable_metadata=FILTERABLE)
+
+
+def resolved(criteria: Criteria) -> list[Clause]:
+    """Return the clauses as if each part of a name were in the name of one document."""
+    return replace_names(parse(criteria), defaultdict(lambda: ("d1",)))
 
 
 @given(hostile_filters)

@@ -1,15 +1,17 @@
 """Routes of documents: the events of `document-events` over HTTP."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Query, Request
 
+from kb_api.accept_batch import accept_batch
 from kb_api.dependencies import (
     Database,
     DocumentEventPublisher,
     DocumentReader,
     DocumentWriter,
+    SearchableDocuments,
     Settings,
     StoredBytes,
 )
@@ -20,6 +22,7 @@ from kb_api.routes.documents_in_kb import document_state
 from kb_api.routes.knowledge_bases import document_error
 from kb_api.routes.unsendable_messages import message_view
 from kb_api.store_text import store_text
+from kb_contracts.api.document_batches import BatchOfDocuments, BatchOutcomes
 from kb_contracts.api.documents import (
     AcceptedChange,
     DocumentView,
@@ -32,11 +35,16 @@ from kb_contracts.api.documents import (
 from kb_contracts.documents import DocumentEvent
 from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 router = organization_router("documents")
+
+DEFAULT_WAIT_S: Final = 30.0
+MAX_WAIT_S: Final = 60.0
 
 DeletionRevision = Annotated[
     int | None,
@@ -68,10 +76,48 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 @router.get(
     "/documents/{document_id}", operation_id="documents.get", summary="Get a document", response_model=DocumentView
 )
-async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
-    """Return the document as its events describe it, and its state in each knowledge base."""
-    overview = await load_overview(database, caller.organization_id, document_id=document_id)
-    return _view(overview)
+@open_to_limited_keys
+async def get(
+    database: Database,
+    searchable_documents: SearchableDocuments,
+    caller: DocumentReader,
+    document_id: str,
+    *,
+    wait: Annotated[
+        Literal["searchable"] | None,
+        Query(description="`searchable`: answer when searches find the newest accepted text, or after `timeout_s`."),
+    ] = None,
+    timeout_s: Annotated[
+        float, Query(gt=0, le=MAX_WAIT_S, description=f"Longest wait in seconds. Default: {DEFAULT_WAIT_S:g}.")
+    ] = DEFAULT_WAIT_S,
+) -> DocumentView:
+    """Return the document as its events describe it, and its state in each knowledge base.
+
+    A key that is limited to knowledge bases sees a document that is in one of them, and only its state in these.
+    """
+    overview = await load_overview(database, caller, document_id=document_id)
+    if wait is None:
+        return _view(overview)
+    searchable = await searchable_documents.wait(DocumentKey(caller.organization_id, document_id), timeout_s=timeout_s)
+    overview = await load_overview(database, caller, document_id=document_id)
+    return _view(overview).model_copy(update={"searchable": searchable})
+
+
+@router.post(
+    "/documents:batch",
+    operation_id="documents.batch",
+    summary="Create or replace several documents",
+    response_model=BatchOutcomes,
+)
+async def put_batch(publisher: DocumentEventPublisher, caller: DocumentWriter, body: BatchOfDocuments) -> BatchOutcomes:
+    """Publish `document.ocr_completed.v1` of each document; a document that is refused does not affect the others.
+
+    The answer is 200 whatever becomes of the documents: read `outcomes`. After a failure send those that were refused
+    again, or all of them, each with its `revision`.
+    """
+    outcomes = await accept_batch(publisher, caller, body.documents)
+    refused = sum(outcome.problem is not None for outcome in outcomes)
+    return BatchOutcomes(accepted_count=len(outcomes) - refused, refused_count=refused, outcomes=outcomes)
 
 
 @router.put(
@@ -183,6 +229,7 @@ def _view(overview: DocumentOverview) -> DocumentView:
         document_id=document.document_id,
         upload_date=document.text.upload_date if document.text else None,
         content_type=document.text.content_type if document.text else None,
+        source_digest=document.text.source_digest if document.text else None,
         metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
         accepted_revision=overview.accepted_revision,
         unsendable_messages=[message_view(message) for message in overview.unsendable],

@@ -6,6 +6,8 @@ from fastapi import Query
 
 from kb_api.dependencies import Database, Reader
 from kb_api.explain_document import Explanation, explain_document
+from kb_api.metadata_keys import find_metadata_keys
+from kb_api.passages import ChunkPage, open_passage, read_chunks
 from kb_api.routes.knowledge_bases import document_error
 from kb_contracts.api.memberships import (
     ChunkList,
@@ -15,18 +17,29 @@ from kb_contracts.api.memberships import (
     ExplanationView,
     IndexedDocumentState,
     JobState,
+    OpenedChunk,
 )
-from kb_shared.errors import NotFound
+from kb_contracts.api.metadata_keys import MetadataKeyList
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_index, knowledge_bases, vectors
-from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.vectors import ListedChunk
 from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
+
+Around = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=256,
+        description="Id of a chunk of the document: return the page that has it in its middle, and ignore `skip`.",
+    ),
+]
 
 
 @router.get(
@@ -35,6 +48,7 @@ router = organization_router("documents of a knowledge base")
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
+@closed_to_limited_keys
 async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Explain why the document is, or is not, in the knowledge base."""
     explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)
@@ -53,28 +67,58 @@ async def list_chunks(
     kb_id: str,
     document_id: Annotated[str, Query(min_length=1, max_length=128, description="Document whose chunks to list.")],
     *,
+    around: Around = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChunkList:
     """Return the chunks of a document as they are indexed now, with texts and positions, without vectors."""
+    key = MembershipKey(caller.organization_id, kb_id, document_id)
+    return chunk_list(await read_chunks(database, key, around=around, skip=skip, limit=limit))
+
+
+@router.get(
+    "/knowledge-bases/{kb_id}/chunks/{chunk_id}",
+    operation_id="knowledge_bases.get_chunk",
+    summary="Open a citation",
+    response_model=OpenedChunk,
+    responses=responses("passage-replaced"),
+)
+async def get_chunk(database: Database, caller: Reader, kb_id: str, chunk_id: str) -> OpenedChunk:
+    """Return the passage that a search result or a citation names by `chunk_id`.
+
+    410 `passage-replaced` if the document has changed since, or has left the knowledge base.
+    """
+    chunk = await open_passage(database, caller, kb_id=kb_id, chunk_id=chunk_id)
+    return OpenedChunk(
+        **chunk_view(chunk).model_dump(),
+        kb_id=kb_id,
+        document_id=chunk.document_id,
+        document_name=chunk.document_name,
+        upload_date=chunk.upload_date,
+        metadata=dict(chunk.metadata),
+    )
+
+
+@router.get(
+    "/knowledge-bases/{kb_id}/metadata-keys",
+    operation_id="knowledge_bases.list_metadata_keys",
+    summary="List the metadata keys of the documents",
+    response_model=MetadataKeyList,
+)
+async def list_metadata_keys(database: Database, caller: Reader, kb_id: str) -> MetadataKeyList:
+    """List the metadata keys that searches can filter by, with their types and most frequent values."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    return await find_metadata_keys(database, kb)
 
-    async def read(session: MongoSession) -> ChunkList:
-        indexed = await document_index.find(
-            database, MembershipKey(kb.organization_id, kb_id, document_id), session=session
-        )
-        if indexed is None:
-            raise NotFound("document")
-        chunks = vectors.chunks_of(database, kb)
-        listed, total_count = await vectors.find_page_of_document(chunks, session, document_id, skip=skip, limit=limit)
-        return ChunkList(
-            document_id=document_id,
-            version=indexed.version,
-            chunks=[chunk_view(chunk) for chunk in listed],
-            total_count=total_count,
-        )
 
-    return await in_transaction(database, read)
+def chunk_list(page: ChunkPage) -> ChunkList:
+    return ChunkList(
+        document_id=page.document_id,
+        version=page.version,
+        chunks=[chunk_view(chunk) for chunk in page.chunks],
+        skip=page.skip,
+        total_count=page.total_count,
+    )
 
 
 def _view(explanation: Explanation, document_id: str) -> ExplanationView:

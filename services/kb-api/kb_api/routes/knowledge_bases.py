@@ -19,7 +19,9 @@ from kb_contracts.api.knowledge_bases import (
 )
 from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
 from kb_contracts.api.model import MessageResponse
+from kb_shared.http.limited_keys import key_limited, open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
@@ -62,6 +64,7 @@ async def create(
     It can be searched as soon as its search indexes are built, while documents are still being indexed.
     """
     kb = await creator.create(caller, body)
+    set_etag(response, kb.version)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
     return knowledge_base_view(kb, documents=0, chunks=0)
 
@@ -72,6 +75,7 @@ async def create(
     summary="List knowledge bases",
     response_model=KnowledgeBaseList,
 )
+@open_to_limited_keys
 async def list_all(
     database: Database,
     caller: Reader,
@@ -91,6 +95,7 @@ async def list_all(
         sort=sort,
         status=None if status is None else Status(status),
         name_search=name_search,
+        kb_ids=caller.kb_ids,
     )
     return KnowledgeBaseList(
         knowledge_bases=await views(database, caller.organization_id, kbs), total_count=total_count
@@ -103,9 +108,14 @@ async def list_all(
     summary="Get a knowledge base",
     response_model=KnowledgeBaseView,
 )
-async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseView:
-    """Return the configuration, the status and the size of a knowledge base."""
+async def get(database: Database, caller: Reader, kb_id: str, response: Response) -> KnowledgeBaseView:
+    """Return the configuration, the status and the size of a knowledge base.
+
+    The header `ETag` is that of the configuration: it changes with `PUT`, and when the knowledge base is paused or
+    resumed.
+    """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    set_etag(response, kb.version)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
@@ -114,7 +124,7 @@ async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseVi
     operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses("concurrent-change", "immutable-field", "unknown-tag"),
+    responses=responses("concurrent-change", "immutable-field", "precondition-failed", "unknown-tag"),
 )
 async def change(
     database: Database,
@@ -124,20 +134,27 @@ async def change(
     *,
     kb_id: str,
     body: RequestedChange,
+    if_match: IfMatch,
+    response: Response,
 ) -> KnowledgeBaseView:
     """Change the given fields.
 
     After a change of `tag_ids` the status is `indexing` until every document is added or removed. The same applies
     to a higher `max_chunks_per_document`, until the documents that had too many chunks are indexed.
     """
+    if caller.kb_ids is not None and "tag_ids" in body.model_fields_set:
+        # With other tags it would contain, and show, any document of the organization.
+        raise key_limited("Tags decide which documents of the organization the knowledge base contains")
     kb = await change_knowledge_base(
         database,
         caller,
         kb_id=kb_id,
         requested=body,
+        expected=if_match,
         max_chunks_limit=settings.max_chunks_per_document,
         life_cycle=life_cycle,
     )
+    set_etag(response, kb.version)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 

@@ -17,6 +17,7 @@ from kb_contracts.api.reconcile import (
     PlanWithRepairs,
     RepairView,
 )
+from kb_shared.http.limited_keys import closed_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -54,7 +55,7 @@ async def reconcile_knowledge_base(
 
     The answer comes at once. Get the plan to see what was found.
     """
-    return _view(await reconcile_request.request(database, caller, kb_id=kb_id, dry_run=dry_run))
+    return _view(await reconcile_request.request(database, caller, kb_id=kb_id, dry_run=dry_run, answer=_view))
 
 
 @router.post(
@@ -64,12 +65,15 @@ async def reconcile_knowledge_base(
     status_code=202,
     response_model=PlanView,
 )
+@closed_to_limited_keys
 async def reconcile_document(
     database: Database, caller: Writer, kb_id: str, document_id: str, *, dry_run: DryRun = False
 ) -> PlanView:
     """Compare one document in a knowledge base with what it should be, and repair it."""
     return _view(
-        await reconcile_request.request(database, caller, kb_id=kb_id, document_id=document_id, dry_run=dry_run)
+        await reconcile_request.request(
+            database, caller, kb_id=kb_id, document_id=document_id, dry_run=dry_run, answer=_view
+        )
     )
 
 
@@ -82,7 +86,7 @@ async def reconcile_document(
 )
 async def reconcile_organization(database: Database, caller: Writer, *, dry_run: DryRun = False) -> PlanView:
     """Compare and repair all knowledge bases of the organization."""
-    return _view(await reconcile_request.request(database, caller, dry_run=dry_run))
+    return _view(await reconcile_request.request(database, caller, dry_run=dry_run, answer=_view))
 
 
 @router.get(

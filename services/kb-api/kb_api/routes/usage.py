@@ -12,6 +12,7 @@ from kb_api.dependencies import Admin, Database, Reader
 from kb_contracts.api.budgets import BudgetView, PutBudget
 from kb_contracts.api.model import Timestamp
 from kb_contracts.api.usage import Usage, UsageRow
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.metering.budget import end_of_month
@@ -47,6 +48,7 @@ GroupBy = Annotated[
 @router.get(
     "/usage", operation_id="usage.get", summary="Get usage", response_model=Usage, response_model_exclude_unset=True
 )
+@open_to_limited_keys
 async def get_usage(
     database: Database,
     caller: Reader,
@@ -73,7 +75,9 @@ async def get_usage(
     if until - since > MAX_RANGE:
         raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
     by = [name for name in _NAMES if name in group_by.split(",")]
-    charged = await spu_ledger.sum_usage(database, caller.organization_id, since=since, until=until, by=by)
+    charged = await spu_ledger.sum_usage(
+        database, caller.organization_id, since=since, until=until, by=by, kb_ids=caller.kb_ids
+    )
     return Usage(
         since=since,
         until=until,

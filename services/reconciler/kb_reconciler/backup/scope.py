@@ -39,6 +39,7 @@ OF_KNOWLEDGE_BASES: Final = (
 )
 
 LEFT_OUT: Final[Mapping[str, str]] = {
+    "idempotency_keys": "requests are repeated within a day, and what they name may be missing",
     "leases": "processes that no longer exist hold them",
     "rate_limits": "they are about the last minutes",
     "circuits": "they are about the last minutes, and an open one would stop the calls of a provider that works",

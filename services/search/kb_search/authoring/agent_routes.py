@@ -1,5 +1,9 @@
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
+
+from fastapi import Response
 
 from kb_contracts.api.agents import (
     AddTool,
@@ -18,17 +22,28 @@ from kb_search.authoring.agent_tools import append_tool, drop_tool, replace_tool
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
+from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.preconditions import (
+    ExpectedVersions,
+    IfMatch,
+    precondition_failed,
+    require_version,
+    set_etag,
+)
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
+from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
 
 ATTEMPTS: Final = 10
+
+_WHAT: Final = "agent"
 
 router = organization_router("agents")
 
@@ -44,7 +59,9 @@ Tools = Sequence[KnowledgeBaseTool]
         "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
     ),
 )
-async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent) -> AgentView:
+async def create(
+    database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent, response: Response
+) -> AgentView:
     """Create an agent without tools."""
     await checks.require_agent_quota(caller)
     created_at = now()
@@ -62,7 +79,10 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
         created_by=caller.key_id,
         updated_by=caller.key_id,
     )
-    await agents.insert(database, agent)
+    await commit_change(
+        database, lambda session: agents.insert(database, agent, session=session), answer=lambda _: _view(agent, {})
+    )
+    set_etag(response, agent.version)
     return _view(agent, {})
 
 
@@ -74,32 +94,54 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
 
 
 @router.get("/agents/{agent_id}", operation_id="agents.get", summary="Get an agent")
-async def get(database: Database, caller: Reader, agent_id: str) -> AgentView:
+async def get(database: Database, caller: Reader, agent_id: str, response: Response) -> AgentView:
     """Return an agent with its tools."""
-    return (await _views(database, caller, [await agents.get(database, AgentKey(caller.organization_id, agent_id))]))[0]
+    agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
+    set_etag(response, agent.version)
+    return (await _views(database, caller, [agent]))[0]
 
 
 @router.put(
     "/agents/{agent_id}",
     operation_id="agents.update",
     summary="Change an agent",
-    responses=responses("model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price"),
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "precondition-failed"
+    ),
 )
 async def change(
-    database: Database, checks: AuthoringChecks, caller: Writer, agent_id: str, body: ChangeAgent
+    database: Database,
+    checks: AuthoringChecks,
+    caller: Writer,
+    agent_id: str,
+    *,
+    body: ChangeAgent,
+    if_match: IfMatch,
+    response: Response,
 ) -> AgentView:
     """Change the given fields of an agent. Its tools do not change."""
-    await agents.get(database, AgentKey(caller.organization_id, agent_id))
+    key = AgentKey(caller.organization_id, agent_id)
+    require_version((await agents.get(database, key)).version, if_match, what=_WHAT)
     fields = body.model_dump(exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
-    changed = await agents.change(database, AgentKey(caller.organization_id, agent_id), fields=fields, by=caller.key_id)
+
+    async def store(session: MongoSession) -> Agent:
+        stored = await agents.change(database, session, key, fields=fields, by=caller.key_id, versions=if_match)
+        if stored is None:
+            await agents.get(database, key, session=session)
+            raise precondition_failed(_WHAT)
+        return stored
+
+    changed = await commit_change(database, store)
+    set_etag(response, changed.version)
     return (await _views(database, caller, [changed]))[0]
 
 
 @router.delete("/agents/{agent_id}", operation_id="agents.delete", summary="Delete an agent")
 async def delete(database: Database, caller: Writer, agent_id: str) -> MessageResponse:
-    await agents.delete(database, AgentKey(caller.organization_id, agent_id))
+    key = AgentKey(caller.organization_id, agent_id)
+    await commit_change(database, lambda session: agents.delete(database, session, key))
     return MessageResponse(message="Agent deleted successfully")
 
 
@@ -110,7 +152,9 @@ async def delete(database: Database, caller: Writer, agent_id: str) -> MessageRe
     summary="Add a knowledge base to an agent",
     responses=responses("tool-exists", "tool-limit"),
 )
-async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
+async def add_tool(
+    database: Database, caller: Writer, agent_id: str, *, body: AddTool, response: Response
+) -> AgentView:
     """Add a tool that searches a knowledge base."""
     await agents.get(database, AgentKey(caller.organization_id, agent_id))
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
@@ -120,6 +164,7 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
         caller,
         agent_id=agent_id,
         change=lambda tools: append_tool(tools, body, kb_name=kb.name, tool_id=tool_id),
+        response=response,
     )
 
 
@@ -127,11 +172,26 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
     "/agents/{agent_id}/knowledge-base-tools/{tool_id}",
     operation_id="agents.update_tool",
     summary="Change a tool of an agent",
+    responses=responses("precondition-failed"),
 )
-async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
+async def change_tool(
+    database: Database,
+    caller: Writer,
+    agent_id: str,
+    *,
+    tool_id: str,
+    body: ChangeTool,
+    if_match: IfMatch,
+    response: Response,
+) -> AgentView:
     fields = _read_given_fields(body)
     return await _change_tools(
-        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, tool_id, fields=fields)
+        database,
+        caller,
+        agent_id=agent_id,
+        change=lambda tools: replace_tool(tools, tool_id, fields=fields),
+        response=response,
+        expected=if_match,
     )
 
 
@@ -140,20 +200,32 @@ async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id
     operation_id="agents.update_named_tool",
     summary="Change a tool named in the body",
     deprecated=True,
+    responses=responses("precondition-failed"),
 )
-async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
+async def change_named_tool(
+    database: Database, caller: Writer, agent_id: str, *, body: ChangeNamedTool, if_match: IfMatch, response: Response
+) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _read_given_fields(body)
     return await _change_tools(
-        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, body.tool_id, fields=fields)
+        database,
+        caller,
+        agent_id=agent_id,
+        change=lambda tools: replace_tool(tools, body.tool_id, fields=fields),
+        response=response,
+        expected=if_match,
     )
 
 
 @router.delete(
     "/agents/{agent_id}/tools/{tool_id}", operation_id="agents.remove_tool", summary="Remove a tool from an agent"
 )
-async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
-    return await _change_tools(database, caller, agent_id=agent_id, change=lambda tools: drop_tool(tools, tool_id))
+async def remove_tool(
+    database: Database, caller: Writer, agent_id: str, *, tool_id: str, response: Response
+) -> AgentView:
+    return await _change_tools(
+        database, caller, agent_id=agent_id, change=lambda tools: drop_tool(tools, tool_id), response=response
+    )
 
 
 @router.get(
@@ -194,14 +266,36 @@ async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> 
     return [_view(agent, kbs) for agent in found]
 
 
+class _ChangedMeanwhile(Exception):
+    """Another request has changed the agent since it was read."""
+
+
 async def _change_tools(
-    database: Database, caller: Caller, *, agent_id: str, change: Callable[[Tools], Tools]
+    database: Database,
+    caller: Caller,
+    *,
+    agent_id: str,
+    change: Callable[[Tools], Tools],
+    response: Response,
+    expected: ExpectedVersions = None,
 ) -> AgentView:
     for _ in range(ATTEMPTS):
         agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
-        changed = await agents.set_tools(database, agent, change(agent.tools), by=caller.key_id)
-        if changed is not None:
-            return (await _views(database, caller, [changed]))[0]
+        require_version(agent.version, expected, what=_WHAT)
+        tools = change(agent.tools)
+        kbs = await knowledge_bases.find_by_ids(database, caller.organization_id, {tool.kb_id for tool in tools})
+
+        async def store(session: MongoSession, agent: Agent = agent, tools: Tools = tools) -> Agent:
+            changed = await agents.set_tools(database, agent, tools, by=caller.key_id, session=session)
+            if changed is None:
+                raise _ChangedMeanwhile
+            return changed
+
+        with suppress(_ChangedMeanwhile):
+            view = partial(_view, kbs=kbs)
+            stored = await commit_change(database, store, answer=view)
+            set_etag(response, stored.version)
+            return view(stored)
     raise TransientError(f"gave up after {ATTEMPTS} conflicting changes of this agent")
 
 

@@ -1,5 +1,7 @@
 import json
-from typing import Any
+from typing import Any, Final
+
+from fastapi import Response
 
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.prompts import ChangePrompt, CreatePrompt, PromptList, PromptView
@@ -7,11 +9,16 @@ from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.keys import PromptKey
 from kb_search.store.prompts import Prompt
+from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.preconditions import IfMatch, precondition_failed, require_version, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
+from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.stored_time import now
+
+_WHAT: Final = "prompt"
 
 router = organization_router("prompts")
 
@@ -25,7 +32,9 @@ router = organization_router("prompts")
         "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
     ),
 )
-async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreatePrompt) -> PromptView:
+async def create(
+    database: Database, checks: AuthoringChecks, caller: Writer, body: CreatePrompt, response: Response
+) -> PromptView:
     await checks.require_prompt_quota(caller)
     kb_ids = body.named_kb_ids or []
     await checks.check_knowledge_bases(caller, kb_ids)
@@ -44,7 +53,12 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
         created_by=caller.key_id,
         updated_by=caller.key_id,
     )
-    await prompts.insert(database, prompt)
+    await commit_change(
+        database,
+        lambda session: prompts.insert(database, prompt, session=session),
+        answer=lambda _: _view(prompt),
+    )
+    set_etag(response, prompt.version)
     return _view(prompt)
 
 
@@ -56,21 +70,33 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
 
 
 @router.get("/prompts/{prompt_id}", operation_id="prompts.get", summary="Get a prompt")
-async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
-    return _view(await prompts.get(database, PromptKey(caller.organization_id, prompt_id)))
+async def get(database: Database, caller: Reader, prompt_id: str, response: Response) -> PromptView:
+    prompt = await prompts.get(database, PromptKey(caller.organization_id, prompt_id))
+    set_etag(response, prompt.version)
+    return _view(prompt)
 
 
 @router.put(
     "/prompts/{prompt_id}",
     operation_id="prompts.update",
     summary="Change a prompt",
-    responses=responses("model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price"),
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "precondition-failed"
+    ),
 )
 async def change(
-    database: Database, checks: AuthoringChecks, caller: Writer, prompt_id: str, body: ChangePrompt
+    database: Database,
+    checks: AuthoringChecks,
+    caller: Writer,
+    prompt_id: str,
+    *,
+    body: ChangePrompt,
+    if_match: IfMatch,
+    response: Response,
 ) -> PromptView:
     """Change the given fields of a prompt. A `schema` of null removes the schema."""
-    await prompts.get(database, PromptKey(caller.organization_id, prompt_id))
+    key = PromptKey(caller.organization_id, prompt_id)
+    require_version((await prompts.get(database, key)).version, if_match, what=_WHAT)
     fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
@@ -81,15 +107,23 @@ async def change(
     # Null takes the schema away.
     if "answer_schema" in body.model_fields_set:
         fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
-    changed = await prompts.change(
-        database, PromptKey(caller.organization_id, prompt_id), fields=fields, by=caller.key_id
-    )
+
+    async def store(session: MongoSession) -> Prompt:
+        stored = await prompts.change(database, session, key, fields=fields, by=caller.key_id, versions=if_match)
+        if stored is None:
+            await prompts.get(database, key, session=session)
+            raise precondition_failed(_WHAT)
+        return stored
+
+    changed = await commit_change(database, store)
+    set_etag(response, changed.version)
     return _view(changed)
 
 
 @router.delete("/prompts/{prompt_id}", operation_id="prompts.delete", summary="Delete a prompt")
 async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
-    await prompts.delete(database, PromptKey(caller.organization_id, prompt_id))
+    key = PromptKey(caller.organization_id, prompt_id)
+    await commit_change(database, lambda session: prompts.delete(database, session, key))
     return MessageResponse(message="Prompt deleted successfully")
 
 

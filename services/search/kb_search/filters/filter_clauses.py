@@ -40,6 +40,15 @@ class NameCompared:
 
 
 @dataclass(frozen=True, slots=True)
+class NameContains:
+    """The name of the document contains this text, in upper or lower case. `resolve_names` replaces it."""
+
+    part: str
+    field: str
+    """Path of the clause in the request, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataCompared:
     """A comparison of a metadata key that needs a filter path for this key in the indexes."""
 
@@ -72,7 +81,7 @@ class AnyHolds:
     clauses: "tuple[Clause, ...]"
 
 
-Clause: TypeAlias = AnyOf | NoneOf | NameCompared | MetadataCompared | Uploaded | AllHold | AnyHolds
+Clause: TypeAlias = AnyOf | NoneOf | NameCompared | NameContains | MetadataCompared | Uploaded | AllHold | AnyHolds
 
 
 def to_mql(clause: Clause) -> Row:
@@ -84,6 +93,8 @@ def to_mql(clause: Clause) -> Row:
             return {path: {"$nin": list(values)}}
         case NameCompared(operator, bound):
             return {"document_name": {operator: bound}}
+        case NameContains():
+            raise ValueError("parts of names must be resolved before")
         case MetadataCompared(key, operator, value):
             return {f"metadata_snapshot.{key}": {operator: value}}
         case Uploaded(since, until):

@@ -21,6 +21,7 @@ from kb_contracts.api.metadata_filter import (
     MAX_CLAUSES,
     MAX_DEPTH,
     MAX_KEY_CHARACTERS,
+    MAX_PART_CHARACTERS,
     MAX_VALUES,
     METADATA_KEY_PATTERN,
 )
@@ -33,13 +34,14 @@ from kb_search.filters.filter_clauses import (
     Clause,
     MetadataCompared,
     NameCompared,
+    NameContains,
     NoneOf,
     Scalar,
 )
 from kb_search.filters.filter_errors import FilterError
 from kb_shared.text.metadata_pairs import metadata_pair
 
-Operator: TypeAlias = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte"]
+Operator: TypeAlias = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$contains"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 
 _ROOT: Final = "metadata_filter"
@@ -217,7 +219,11 @@ def _clause_of_document(
         case "$ne" | "$nin":
             return NoneOf(key, values)
     if key == "tag_ids":
-        raise FilterError(field, "has no order: use $eq, $ne, $in or $nin", reason="operator")
+        raise FilterError(field, "takes only $eq, $ne, $in and $nin: tags have no order", reason="operator")
+    if operator == "$contains":
+        if not values[0] or len(values[0]) > MAX_PART_CHARACTERS:
+            raise FilterError(field, f"$contains takes 1 to {MAX_PART_CHARACTERS} characters", reason="value")
+        return NameContains(values[0], field)
     return NameCompared(operator, values[0])
 
 
@@ -228,6 +234,8 @@ def _clause_of_metadata(key: str, operator: Operator, *, values: list[Scalar], f
         case "$ne" | "$nin":
             # One by one, because $nin in a search index takes values of one type only.
             return AllHold(tuple(MetadataCompared(key, "$ne", value, field) for value in values))
+        case "$contains":
+            raise FilterError(field, "$contains works only on document_name", reason="operator")
     if isinstance(values[0], bool):
         raise FilterError(field, f"{operator} takes a string, a number or a $date", reason="value")
     return MetadataCompared(key, operator, values[0], field)

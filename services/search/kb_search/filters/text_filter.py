@@ -10,6 +10,7 @@ from kb_search.filters.filter_clauses import (
     Clause,
     MetadataCompared,
     NameCompared,
+    NameContains,
     NoneOf,
     Uploaded,
 )
@@ -27,6 +28,8 @@ def to_operator(clause: Clause) -> Row:
             operator = _negate_operator(_in(path, values))
         case NameCompared(comparison, bound):
             operator = _range("document_name", {comparison: bound})
+        case NameContains():
+            raise ValueError("parts of names must be resolved before")
         case MetadataCompared(key, "$ne", value):
             operator = _negate_operator(_in("metadata_pairs", (metadata_pair(key, value),)))
         case MetadataCompared(key, comparison, value):

@@ -107,7 +107,11 @@ def _fields(result: Result) -> dict[str, Any]:
         # The relevance; a neighbour of a match has none.
         "score": None if result.hit is None else result.hit.relevance,
         "title": _one_line(chunk.document_name),
+        "chunk_id": chunk.chunk_id,
         "citation": chunk.chunk_id,
+        "start": chunk.start,
+        "end": chunk.end,
+        "heading_path": [_one_line(heading) for heading in chunk.heading_path],
         "page_start": chunk.page_start,
         "truncated": result.truncated,
         "content": remove_invisible_characters(result.text),

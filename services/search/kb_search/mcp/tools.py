@@ -187,7 +187,7 @@ class McpTools:
             caller.organization_id,
             kb_ids=arguments.kb_ids,
             query=query,
-            search_caller=SearchCaller(caller.key_id, "mcp"),
+            search_caller=SearchCaller(caller.key_id, "mcp", kb_ids=caller.kb_ids),
             key=None,
         )
         return _success(*render_search_results(answer))
@@ -195,12 +195,12 @@ class McpTools:
     async def _list_knowledge_bases(self, caller: Caller) -> CallToolResult:
         caller.check(Scope.READ)
         await self._limits.count_request("administration", caller)
-        return _success(
-            *render_knowledge_bases(await knowledge_bases.find_of_organization(self._database, caller.organization_id))
-        )
+        kbs = await knowledge_bases.find_of_organization(self._database, caller.organization_id)
+        return _success(*render_knowledge_bases([kb for kb in kbs if caller.may_use(kb.kb_id)]))
 
     async def _read_chunks(self, caller: Caller, arguments: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)
+        caller.require_knowledge_base(arguments.kb_id)
         # Reading chunks counts as a search.
         await self._limits.count_request("search", caller)
         read = await read_document_chunks(

@@ -53,6 +53,10 @@ class OptimisticRead:
         self._lock = asyncio.Lock()
 
     @property
+    def organization_id(self) -> str:
+        return self._organization_id
+
+    @property
     def extra_stages(self) -> list[Row]:
         """Return stages that add the rows for `check` to a query on any collection, read in its snapshot."""
         of_key = [] if self._key is None else [api_keys.build_union_stage(self._key.stored.key)]

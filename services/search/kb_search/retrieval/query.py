@@ -24,11 +24,13 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchCaller:
-    """Caller of a search, for the query log."""
+    """Caller of a search."""
 
     key_id: str
     origin: Origin
     run_id: str | None = None
+    kb_ids: frozenset[str] | None = None
+    """KBs to which the key is limited: the others do not exist for it. None: all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pymongo.errors import PyMongoError
 from kb_search.filters.compile_filter import compile_filter, parse
 from kb_search.filters.filter_clauses import Clause
 from kb_search.filters.filter_errors import FilterError
+from kb_search.filters.resolve_names import resolve_names
 from kb_search.filters.text_filter import to_operator
 from kb_search.log_queries import QueryLog
 from kb_search.retrieval.chunk_counts import ChunkCounts
@@ -129,7 +130,7 @@ class KnowledgeBaseSearch:
         Args:
             kb: KB to search.
             query: The query.
-            search_caller: Caller, for the query log.
+            search_caller: Caller, with the KBs to which its key is limited.
             key: API key of the caller, which is checked again when the hits are read; None if the caller of this
                 method has read it for this request.
 
@@ -175,7 +176,9 @@ class KnowledgeBaseSearch:
         outcome: LoggedOutcome = "failed"
         began = perf_counter()
         try:
-            answer = await self._search_with_restarts(organization_id, kb_ids=kb_ids, query=query, key=key)
+            answer = await self._search_with_restarts(
+                organization_id, kb_ids=kb_ids, query=query, limited_to=search_caller.kb_ids, key=key
+            )
             outcome = _outcome_of_answer(answer)
         except Exception as error:
             outcome = _outcome_of_error(error)
@@ -231,13 +234,19 @@ class KnowledgeBaseSearch:
         )
 
     async def _search_with_restarts(
-        self, organization_id: str, *, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
+        self,
+        organization_id: str,
+        *,
+        kb_ids: Sequence[str] | None,
+        query: SearchQuery,
+        limited_to: frozenset[str] | None,
+        key: CachedKey | None,
     ) -> SearchAnswer:
         stopwatch = Stopwatch()
         with tally_spus() as tally:
             for attempt in range(_MAX_ATTEMPTS):
                 optimistic_read = await self._begin_optimistic_read(
-                    organization_id, kb_ids=kb_ids, key=key, again=attempt > 0
+                    organization_id, kb_ids=kb_ids, limited_to=limited_to, key=key, again=attempt > 0
                 )
                 try:
                     return await self._search_once(
@@ -253,8 +262,16 @@ class KnowledgeBaseSearch:
         raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
     async def _begin_optimistic_read(
-        self, organization_id: str, *, kb_ids: Sequence[str] | None, key: CachedKey | None, again: bool
+        self,
+        organization_id: str,
+        *,
+        kb_ids: Sequence[str] | None,
+        limited_to: frozenset[str] | None,
+        key: CachedKey | None,
+        again: bool,
     ) -> OptimisticRead:
+        if limited_to is not None:
+            kb_ids = [kb_id for kb_id in sorted(limited_to) if kb_ids is None or kb_id in kb_ids]
         cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids=kb_ids)
         kbs = await self._cache.read_current(organization_id, kb_ids=kb_ids) if cached is None else cached
         return OptimisticRead(self._cache, organization_id, kbs=kbs, key=key, is_confirmed=cached is None)
@@ -270,9 +287,13 @@ class KnowledgeBaseSearch:
     ) -> SearchAnswer:
         """Search once. Raises StaleRead. Before anything is paid for, the key and the KBs are read for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._build_targets(
-            optimistic_read.kbs, kb_ids, clauses=parse(query.criteria), failures=failures
+        clauses = await resolve_names(
+            self._database,
+            optimistic_read.organization_id,
+            kb_ids=[*optimistic_read.kbs],
+            clauses=parse(query.criteria),
         )
+        targets = await self._build_targets(optimistic_read.kbs, kb_ids, clauses=clauses, failures=failures)
         if query.uses_vectors:
             with stopwatch.stage("embed"):
                 targets = await self._add_vectors(targets, query, optimistic_read=optimistic_read, failures=failures)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -14,6 +13,7 @@ from kb_search.runs.plan import Plan
 from kb_search.runs.run_errors import map_run_error
 from kb_search.runs.run_execution import RunExecution
 from kb_search.runs.run_recorder import RunRecorder
+from kb_search.runs.run_response import to_view
 from kb_search.runs.run_tools import RunTools
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
@@ -107,20 +107,5 @@ def _span_attributes(run: Run) -> tracing.Attributes:
 
 
 def run_finished_event(run: Run) -> Mapping[str, Any]:
-    """Build the data of the event `run.finished`."""
-    return {
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "document_id": run.document_id,
-        "document_truncated": run.document_truncated,
-        "status": str(run.status),
-        "answer": run.answer,
-        "error": run.error,
-        "citations": [asdict(citation) for citation in run.citations],
-        "dropped_citations": run.dropped_citations,
-        "iterations": run.iterations,
-        "prompt_tokens": run.prompt_tokens,
-        "completion_tokens": run.completion_tokens,
-        "cost_usd": run.cost_usd,
-        "spus": run.spus,
-    }
+    """Build the data of the event `run.finished`: all of `RunView`."""
+    return to_view(run).model_dump(mode="json")

@@ -74,7 +74,10 @@ def build_search_parameters(default_top_k: int, default_min_score: float | None 
             },
             "metadata_filter": {
                 "type": "object",
-                "description": 'Search only documents with this metadata, for example {"year": {"$gte": 2025}}.',
+                "description": (
+                    'Search only documents with this metadata, for example {"year": {"$gte": 2025}}, or with this part '
+                    'of their name: {"document_name": {"$contains": "report"}}.'
+                ),
             },
             "coalesce_neighbors": {
                 "type": "integer",

@@ -35,9 +35,16 @@ class CitedPassage:
     """Relevance of the match; None for a neighbour, or if no vectors were compared."""
     truncated: bool
     text: str
+    start: int = 0
+    end: int = 0
+    heading_path: tuple[str, ...] = ()
 
     def as_citation(self) -> dict[str, Any]:
-        """Return the fields that a run and its answer contain."""
+        """Return the fields that callers get."""
+        return {"chunk_id": self.citation, **self.stored_fields()}
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return the fields that a run is stored with."""
         return {
             "number": self.number,
             "citation": self.citation,
@@ -48,6 +55,11 @@ class CitedPassage:
             "page_start": self.page_start,
             "page_end": self.page_end,
             "relevance": self.relevance,
+            "start": self.start,
+            "end": self.end,
+            "heading_path": list(self.heading_path),
+            "text": self.text,
+            "truncated": self.truncated,
         }
 
 

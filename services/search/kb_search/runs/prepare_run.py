@@ -11,6 +11,12 @@ from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import remove_marks
 from kb_search.runs.discussed_document import DiscussedDocument, build_reminder, read_discussed_document
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
+from kb_search.runs.limited_callers import (
+    owner_if_limited,
+    require_document,
+    require_knowledge_bases,
+    require_own_thread,
+)
 from kb_search.runs.loop import RunLimits
 from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
@@ -74,6 +80,7 @@ class Preparation:
         organization_id = caller.organization_id
         await self.check_answer_schema(organization_id, "response_schema", request.response_schema)
         source = await self._source(organization_id, request)
+        require_knowledge_bases(caller, (kb_id for tool in source.tools for kb_id in tool.kb_ids))
         delimiter = PromptDelimiter.create()
         messages: list[Message] = [message.model_dump() for message in request.messages]
         limits = self._limits(request, source)
@@ -84,7 +91,7 @@ class Preparation:
             model=await self.require_model(organization_id, source.model),
             instructions=source.instructions,
             history=await self._read_history(
-                organization_id,
+                caller,
                 thread_id=request.thread_id,
                 delimiter=delimiter,
                 max_tokens=int(limits.max_tokens * HISTORY_SHARE),
@@ -97,7 +104,7 @@ class Preparation:
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
             agent_id=request.agent_id,
-            document=await self._read_document(organization_id, document_id=request.document_id),
+            document=await self._read_document(caller, document_id=request.document_id),
             clean_strings=request.clean_strings,
         )
 
@@ -155,21 +162,24 @@ class Preparation:
             await knowledge_bases.get(self._database, KnowledgeBaseKey(organization_id, kb_id))
 
     async def _read_history(
-        self, organization_id: str, *, thread_id: str | None, delimiter: PromptDelimiter, max_tokens: int
+        self, caller: Caller, *, thread_id: str | None, delimiter: PromptDelimiter, max_tokens: int
     ) -> list[Message]:
         if thread_id is None:
             return []
-        thread = ThreadKey(organization_id, thread_id)
-        await runs.get_thread(self._database, thread)
-        earlier = await runs.find_latest_of_thread(self._database, thread, at_most=RUNS_REMEMBERED)
+        thread = ThreadKey(caller.organization_id, thread_id)
+        require_own_thread(caller, await runs.get_thread(self._database, thread))
+        earlier = await runs.find_latest_of_thread(
+            self._database, thread, at_most=RUNS_REMEMBERED, key_id=owner_if_limited(caller)
+        )
         return select_newest_messages([_messages_of_run(run, delimiter) for run in earlier], max_tokens=max_tokens)
 
-    async def _read_document(self, organization_id: str, *, document_id: str | None) -> DiscussedDocument | None:
+    async def _read_document(self, caller: Caller, *, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
             return None
+        await require_document(self._database, caller, document_id)
         max_tokens = self._settings.run_document_tokens
         return await read_discussed_document(
-            self._database, DocumentKey(organization_id, document_id), max_tokens=max_tokens
+            self._database, DocumentKey(caller.organization_id, document_id), max_tokens=max_tokens
         )
 
     def _limits(self, request: RunRequest, source: _Source) -> RunLimits:

@@ -17,12 +17,16 @@ from kb_search.dependencies import (
     Writer,
 )
 from kb_search.runs.events import discard_event
+from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
 from kb_search.runs.run_response import to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
+from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
+from kb_shared.http.changes import commit_change, record_beforehand
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.openapi import EVENT_STREAM, event_stream
 from kb_shared.http.problems import responses
@@ -50,13 +54,16 @@ router = organization_router("runs")
         "unknown-model",
         "provider-refused",
         "provider-unavailable",
+        "run-begun",
         "run-budget-exhausted",
         "unknown-price",
         "waiting-for-text",
     ),
 )
 @long_running
+@open_to_limited_keys
 async def start(
+    database: Database,
     limits: RequestLimits,
     preparation: Preparation,
     conductor: Conductor,
@@ -75,6 +82,7 @@ async def start(
         caller.check(Scope.READ)
     await limits.count_request("run", caller)
     plan = await preparation.plan(caller, body)
+    await record_beforehand(database, _begun(plan.run_id))
     if EVENT_STREAM in request.headers.get("accept", ""):
         events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
         # Told to proxies that would keep events back until there are enough of them.
@@ -83,17 +91,37 @@ async def start(
     return to_view(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
 
+def _begun(run_id: str) -> RequestError:
+    return RequestError(
+        409,
+        "run-begun",
+        f"An earlier request with this Idempotency-Key began the run {run_id!r}: GET /runs/{{run_id}} returns it. If "
+        "that is 404, it was not begun; send the request again with a new Idempotency-Key.",
+        extra={"run_id": run_id},
+    )
+
+
 @router.get("/runs", operation_id="runs.list", summary="List runs")
+@open_to_limited_keys
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
-    """List the runs of the organization, newest first. They are kept for 90 days."""
-    found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
+    """List the runs of the organization, newest first. They are kept for 90 days.
+
+    A key that is limited to knowledge bases sees its own runs and conversations only.
+    """
+    found, total_count = await runs.page(
+        database, caller.organization_id, key_id=owner_if_limited(caller), skip=skip, limit=limit
+    )
     return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
 @router.get("/runs/{run_id}", operation_id="runs.get", summary="Get a run")
+@open_to_limited_keys
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
-    return to_view(await runs.get(database, RunKey(caller.organization_id, run_id)))
+    run = await runs.get(database, RunKey(caller.organization_id, run_id))
+    if owner_if_limited(caller) not in (None, run.key_id):
+        raise NotFound("run")
+    return to_view(run)
 
 
 @router.post(
@@ -103,6 +131,7 @@ async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     summary="Create a conversation",
     responses=responses("quota-exceeded"),
 )
+@open_to_limited_keys
 async def create_thread(
     database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
 ) -> ThreadView:
@@ -114,24 +143,40 @@ async def create_thread(
         setting="KB_MAX_THREADS",
     )
     thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
-    await runs.insert_thread(database, thread)
+    await commit_change(
+        database,
+        lambda session: runs.insert_thread(database, thread, session=session),
+        answer=lambda _: _thread_view(thread),
+    )
     return _thread_view(thread)
 
 
 @router.get("/threads", operation_id="threads.list", summary="List conversations")
+@open_to_limited_keys
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
-    found, total_count = await runs.list_threads(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await runs.list_threads(
+        database, caller.organization_id, created_by=owner_if_limited(caller), skip=skip, limit=limit
+    )
     return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
 
 
 @router.get("/threads/{thread_id}", operation_id="threads.get", summary="Get a conversation")
+@open_to_limited_keys
 async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> ThreadWithRuns:
     """Return a conversation with its runs and their citations."""
     thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
-    found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
+    require_own_thread(caller, thread)
+    found, total_count = await runs.page(
+        database,
+        caller.organization_id,
+        thread_id=thread_id,
+        key_id=owner_if_limited(caller),
+        skip=skip,
+        limit=limit,
+    )
     summaries = [to_summary(run) for run in found]
     return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 

@@ -79,7 +79,7 @@ class RunExecution:
             error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
             messages=[dict(message) for message in state.messages],
             tool_calls=self._calls,
-            citations=tuple(StoredCitation(**passage.as_citation()) for passage in citations.passages),
+            citations=tuple(StoredCitation(**passage.stored_fields()) for passage in citations.passages),
             dropped_citations=citations.dropped,
             iterations=state.iterations,
             prompt_tokens=state.prompt_tokens,

@@ -18,5 +18,5 @@ def to_view(run: Run) -> RunView:
 def _fields_of(run: Run) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in RunSummary.model_fields if name != "citations"},
-        "citations": [CitationView(**asdict(each)) for each in run.citations],
+        "citations": [CitationView(chunk_id=each.citation, **asdict(each)) for each in run.citations],
     }

@@ -160,4 +160,7 @@ def _passage_from(result: Result) -> CitedPassage:
         relevance=result.hit.relevance if result.hit is not None else None,
         truncated=result.truncated,
         text=result.text,
+        start=chunk.start,
+        end=chunk.end,
+        heading_path=tuple(chunk.heading_path),
     )

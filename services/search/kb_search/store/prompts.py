@@ -1,6 +1,6 @@
 """`prompts`: stored questions to chat models, with the KBs to search and a schema of the answer."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,8 +9,8 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_search.store.keys import PromptKey
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper, match_version
 
 NAME = "prompts"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -34,18 +34,20 @@ class Prompt:
     updated_by: str
     kb_id: str | None = None
     """The only one of `kb_ids`, if the author named a single KB instead of a list."""
+    version: int = 0
+    """Number of changes."""
 
 
 _ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
 
 
-async def insert(database: Database, prompt: Prompt) -> None:
-    await database[NAME].insert_one(_to_row(prompt))
+async def insert(database: Database, prompt: Prompt, *, session: MongoSession | None = None) -> None:
+    await database[NAME].insert_one(_to_row(prompt), session=session)
 
 
-async def get(database: Database, key: PromptKey) -> Prompt:
+async def get(database: Database, key: PromptKey, *, session: MongoSession | None = None) -> Prompt:
     """Return a prompt. Raises NotFound."""
-    row = await database[NAME].find_one(_key(key))
+    row = await database[NAME].find_one(_key(key), session=session)
     return _found(row)
 
 
@@ -60,19 +62,28 @@ async def count(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id})
 
 
-async def change(database: Database, key: PromptKey, *, fields: Mapping[str, Any], by: str) -> Prompt:
-    """Write `fields`, and return the prompt. Raises NotFound."""
+async def change(
+    database: Database,
+    session: MongoSession,
+    key: PromptKey,
+    *,
+    fields: Mapping[str, Any],
+    by: str,
+    versions: Collection[int] | None = None,
+) -> Prompt | None:
+    """Write `fields`, and return the prompt; None if it was deleted, or has none of `versions`."""
     row = await database[NAME].find_one_and_update(
-        _key(key),
-        {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}},
+        {**_key(key), **match_version(versions)},
+        {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}, "$inc": {"version": 1}},
         return_document=ReturnDocument.AFTER,
+        session=session,
     )
-    return _found(row)
+    return _ROWS.read(row) if row else None
 
 
-async def delete(database: Database, key: PromptKey) -> None:
+async def delete(database: Database, session: MongoSession, key: PromptKey) -> None:
     """Delete a prompt. Raises NotFound."""
-    deleted = await database[NAME].delete_one(_key(key))
+    deleted = await database[NAME].delete_one(_key(key), session=session)
     if not deleted.deleted_count:
         raise NotFound("prompt")
 
@@ -91,6 +102,7 @@ _UNCHANGED_FIELDS = (
     "updated_at",
     "created_by",
     "updated_by",
+    "version",
 )
 
 

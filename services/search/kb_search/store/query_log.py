@@ -1,6 +1,6 @@
 """`query_log`: queries of searches with their outcomes, kept for 90 days, for reports on what people search for."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
@@ -91,16 +91,22 @@ async def asked(
     since: datetime,
     until: datetime,
     kb_id: str | None = None,
+    limited_to: Collection[str] | None = None,
     skip: int,
     limit: int,
 ) -> tuple[list[AskedQuery], int]:
     """Return one page of queries, and how many there are in all.
 
     They are ordered by how often they were asked, found nothing or failed, or by their mean duration.
+
+    Args:
+        limited_to: KBs outside of which a search that counts was not made; None: all.
     """
     match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
     if kb_id is not None:
         match["kb_ids"] = kb_id
+    if limited_to is not None:
+        match["$nor"] = [{"kb_ids": {"$elemMatch": {"$nin": list(limited_to)}}}, {"kb_ids": []}]
     found_nothing = {"$and": [{"$eq": ["$result_count", 0]}, {"$not": [_FAILED]}]}
     group = {
         "_id": "$same",

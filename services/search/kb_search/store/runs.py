@@ -13,7 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -54,6 +54,13 @@ class StoredCitation:
     page_start: int | None = None
     page_end: int | None = None
     relevance: float | None = None
+    start: int | None = None
+    """Position in the text of the document; None in rows from before this field, as below."""
+    end: int | None = None
+    heading_path: list[str] = field(default_factory=list)
+    text: str | None = None
+    """Text of the passage as the search returned it."""
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +132,36 @@ async def get(database: Database, key: RunKey) -> Run:
 
 
 async def page(
-    database: Database, organization_id: str, *, thread_id: str | None = None, skip: int, limit: int
+    database: Database,
+    organization_id: str,
+    *,
+    thread_id: str | None = None,
+    key_id: str | None = None,
+    skip: int,
+    limit: int,
 ) -> tuple[list[Run], int]:
-    """Return one page of runs, newest first and without messages, and how many there are in all."""
-    query = {"organization_id": organization_id} | ({"thread_id": thread_id} if thread_id is not None else {})
+    """Return one page of runs, newest first and without messages, and how many there are in all.
+
+    Args:
+        thread_id: thread of the runs; None: any.
+        key_id: API key that began the runs; None: any.
+    """
+    query = {"organization_id": organization_id} | _match_given(thread_id=thread_id, key_id=key_id)
     shown = {"messages": 0, "tool_calls": 0}
     rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def find_latest_of_thread(database: Database, key: ThreadKey, *, at_most: int) -> list[Run]:
-    """Return the newest completed runs of a thread, oldest first, without messages."""
+def _match_given(**conditions: str | None) -> Row:
+    return {name: value for name, value in conditions.items() if value is not None}
+
+
+async def find_latest_of_thread(
+    database: Database, key: ThreadKey, *, at_most: int, key_id: str | None = None
+) -> list[Run]:
+    """Return the newest completed runs of a thread, oldest first, without messages; of one API key if it is given."""
     query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
+    query |= _match_given(key_id=key_id)
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
 
@@ -223,9 +248,9 @@ class Thread:
 _THREADS: Final = RowMapper(Thread, names={"thread_id": "_id"})
 
 
-async def insert_thread(database: Database, thread: Thread) -> None:
+async def insert_thread(database: Database, thread: Thread, *, session: MongoSession | None = None) -> None:
     row = asdict(thread)
-    await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
+    await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row}, session=session)
 
 
 async def get_thread(database: Database, key: ThreadKey) -> Thread:
@@ -236,9 +261,11 @@ async def get_thread(database: Database, key: ThreadKey) -> Thread:
     return _THREADS.read(row)
 
 
-async def list_threads(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Thread], int]:
-    """Return one page of threads, newest first, and how many there are in all."""
-    query = {"organization_id": organization_id}
+async def list_threads(
+    database: Database, organization_id: str, *, created_by: str | None = None, skip: int, limit: int
+) -> tuple[list[Thread], int]:
+    """Return one page of threads, newest first, and how many there are in all; of one API key if it is given."""
+    query = {"organization_id": organization_id} | _match_given(created_by=created_by)
     rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_THREADS.read(row) async for row in rows], await database[THREADS].count_documents(query)
 

@@ -1,0 +1,53 @@
+"""Text that a parser takes out of a file, and the errors and options of all parsers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kb_client.files.limits import ParseLimits
+
+
+class UnreadableDocument(Exception):
+    """A file has no text that could be read. Neither part repeats anything that is in the file."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractOptions:
+    limits: ParseLimits
+    ocr: bool = False
+    """Recognition of pages without text, by tesseract."""
+    ocr_languages: str = "eng"
+    """Languages in the form of tesseract, such as `deu+eng`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    text: str
+    title: str | None = None
+    date: datetime | None = None
+    """Date that the file gives itself, with a time zone."""
+    pages: tuple[tuple[int, int, int], ...] = ()
+    """Number, start and end of each page in the text."""
+    warnings: tuple[str, ...] = ()
+
+
+def join_pages(numbered: list[tuple[int, str]]) -> tuple[str, tuple[tuple[int, int, int], ...]]:
+    """Join the texts of pages by empty lines, and return the position of each; pages without text have none."""
+    parts: list[str] = []
+    pages: list[tuple[int, int, int]] = []
+    at = 0
+    for number, page_text in numbered:
+        stripped = page_text.strip()
+        if not stripped:
+            continue
+        if parts:
+            parts.append("\n\n")
+            at += 2
+        parts.append(stripped)
+        pages.append((number, at, at + len(stripped)))
+        at += len(stripped)
+    return "".join(parts), tuple(pages)

@@ -1,0 +1,34 @@
+"""Checks the archives that Word, PowerPoint and Excel files are, before a library unpacks them."""
+
+import io
+import zipfile
+from typing import Final
+
+from kb_client.files.extraction import ExtractOptions, UnreadableDocument
+
+_OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
+"""Beginning of files of Office before 2007, and of encrypted ones."""
+
+
+def open_archive(data: bytes, options: ExtractOptions) -> io.BytesIO:
+    """Return the file to read. Nothing is unpacked yet.
+
+    Raises:
+        UnreadableDocument: it is encrypted or of another format, or unpacks to more than is allowed.
+    """
+    if data.startswith(_OLE):
+        raise UnreadableDocument(
+            "it is encrypted, or in the format of Office before 2007",
+            "save it without a password in the present format",
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            # A file that states less than it has is refused by zipfile while it is read.
+            unpacked_bytes = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        raise UnreadableDocument("it is damaged, or of another format than its name says", "save it again") from None
+    if unpacked_bytes > options.limits.unpacked_bytes:
+        raise UnreadableDocument(
+            f"it unpacks to more than {options.limits.unpacked_bytes // 1_000_000} MB", "split it, or export its text"
+        )
+    return io.BytesIO(data)

@@ -1,0 +1,74 @@
+"""Decides what a push has to send, and what it deletes: values in, a value out."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kb_client.files.document_ids import id_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class PushedDocument:
+    """A document as the server has it."""
+
+    document_id: str
+    source_digest: str | None
+    """Digest that came with its text; None if it was not pushed from a file."""
+    tag_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PushPlan:
+    sends: Mapping[str, frozenset[str]]
+    """Documents to send, each with all tags it has from then on: tags that others gave it are kept."""
+    retags: Mapping[str, frozenset[str]]
+    """Documents whose text is the same and that lack tags, each with all tags it has from then on."""
+    deletes: frozenset[str]
+    unchanged: frozenset[str]
+    emptied_sources: frozenset[str] = field(default_factory=frozenset)
+    """Folders that have documents and no file any more, such as a disk that is not mounted: ask before deleting."""
+
+
+def plan_push(
+    stored: Iterable[PushedDocument],
+    found: Mapping[str, str],
+    *,
+    tag_ids: Collection[str] = (),
+    prune_sources: Collection[str] = (),
+    kept: Collection[str] = (),
+) -> PushPlan:
+    """Compare the files with the documents of the server.
+
+    Args:
+        stored: documents of the server that are alive; at least those of `found` and, to delete, of `prune_sources`.
+        found: digest of each file by document id.
+        tag_ids: tags that every document gets.
+        prune_sources: folders that were searched completely; their documents without a file are deleted.
+        kept: documents whose files are there and could not be read; they are not deleted.
+    """
+    on_server = {document.document_id: document for document in stored}
+    wanted = frozenset(tag_ids)
+    known = found.keys() & on_server.keys()
+    same = {each for each in known if on_server[each].source_digest == found[each]}
+    retags = {each for each in same if not wanted <= on_server[each].tag_ids}
+
+    def all_tags(document_ids: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Add the wanted tags to those on the server, in the order of the ids."""
+        return {each: wanted | (on_server[each].tag_ids if each in known else set()) for each in sorted(document_ids)}
+
+    there = found.keys() | set(kept)
+    prefixes = {source: id_prefix(source) for source in prune_sources}
+    return PushPlan(
+        sends=all_tags(found.keys() - same),
+        retags=all_tags(retags),
+        deletes=frozenset(each for each in on_server.keys() - there if each.startswith(tuple(prefixes.values()))),
+        unchanged=frozenset(same - retags),
+        emptied_sources=frozenset(
+            source
+            for source, prefix in prefixes.items()
+            if _any_begins(on_server, prefix) and not _any_begins(there, prefix)
+        ),
+    )
+
+
+def _any_begins(document_ids: Iterable[str], prefix: str) -> bool:
+    return any(each.startswith(prefix) for each in document_ids)

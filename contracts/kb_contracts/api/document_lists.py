@@ -1,0 +1,63 @@
+"""Lists of the documents of an organization, whatever knowledge bases they are in."""
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from kb_contracts.api.memberships import DocumentStatus
+from kb_contracts.api.model import example
+
+DocumentStage: TypeAlias = Literal["available", "waiting_for_text", "deleted"]
+DocumentListFilter: TypeAlias = DocumentStage | Literal["indexed", "empty", "pending", "running", "failed", "paused"]
+DocumentSort: TypeAlias = Literal[
+    "document_id", "-document_id", "document_name", "-document_name", "upload_date", "-upload_date"
+]
+
+
+class PlacementView(BaseModel):
+    """A knowledge base that a document is in, or is about to enter or to leave."""
+
+    kb_id: str
+    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+
+
+class DocumentSummary(BaseModel):
+    document_id: str
+    document_name: str | None = Field(description="Name of the document; null until its text has come.")
+    state: DocumentStage = Field(
+        description="`available`: it has a text; `waiting_for_text`: tags or metadata have come, the text has not; "
+        "`deleted`: it was deleted, and only its revision is still known."
+    )
+    tag_ids: list[str]
+    upload_date: datetime | None
+    content_type: str | None = Field(description="Media type of the original file, as given.")
+    text_revision: int | None = Field(description="Revision of the text; null if there is none.")
+    changed_at: datetime | None = Field(description="Time of the last change of the document.")
+    knowledge_bases: list[PlacementView] = Field(
+        description="Knowledge bases that the document is indexed in or has open work for."
+    )
+
+
+class DocumentPage(BaseModel):
+    model_config = example(
+        {
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "state": "available",
+                    "tag_ids": ["hr"],
+                    "upload_date": "2026-01-31T12:00:00Z",
+                    "content_type": "application/pdf",
+                    "text_revision": 1,
+                    "changed_at": "2026-01-31T12:00:00Z",
+                    "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
+    documents: list[DocumentSummary]
+    total_count: int = Field(description="Number of items on all pages.")

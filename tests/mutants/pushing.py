@@ -1,0 +1,140 @@
+"""Faults of pushing files: the limits of the parser process, ids of files, what is sent and deleted."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_FILES: Final = "client/kb_client/files"
+_PARSER: Final = f"{_FILES}/file_parser.py"
+_PROCESS: Final = f"{_FILES}/parser_process.py"
+_FIND: Final = f"{_FILES}/find_files.py"
+_PLAN: Final = f"{_FILES}/push_plan.py"
+
+_UNIT: Final = "tests/unit/client/files"
+_HOSTILE: Final = f"{_UNIT}/test_hostile_files.py"
+_FINDING: Final = f"{_UNIT}/test_find_files.py"
+_PLANNING: Final = f"{_UNIT}/test_push_plan.py"
+_WATCHING: Final = f"{_UNIT}/test_folder_watch.py"
+_FORMATS: Final = f"{_UNIT}/test_formats.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "parser-imports-from-the-pushed-folder",
+        _PARSER,
+        old='sys.executable, "-P", "-m"',
+        new='sys.executable, "-m"',
+        caught_by=in_file(_HOSTILE, "test_modules_beside_the_documents_are_not_imported"),
+    ),
+    Mutant(
+        "parser-has-no-limit-of-cpu",
+        _PROCESS,
+        old="        _limit_cpu(options)\n",
+        new="",
+        caught_by=in_file(_HOSTILE, "test_a_pdf_without_end_is_stopped_and_the_next_file_is_read"),
+    ),
+    Mutant(
+        "parser-has-no-limit-on-the-clock",
+        _PARSER,
+        old="        timer.start()\n",
+        new="        timer.start()\n        timer.cancel()\n",
+        caught_by=in_file(_HOSTILE, "test_a_file_takes_no_longer_than_the_limit_on_the_clock"),
+    ),
+    Mutant(
+        "archives-are-unpacked-whatever-their-size",
+        f"{_FILES}/formats/archive.py",
+        old="if unpacked_bytes > options.limits.unpacked_bytes:",
+        new="if False:",
+        caught_by=in_file(_HOSTILE, "test_an_archive_that_unpacks_to_too_much_is_not_unpacked"),
+    ),
+    Mutant(
+        "parser-is-not-replaced",
+        _PARSER,
+        old="if self._process is not None and self._process.poll() is not None:",
+        new="if False:",
+        caught_by=in_file(_HOSTILE, "test_one_process_reads_many_files_and_is_replaced_when_it_dies"),
+    ),
+    Mutant(
+        "problems-quote-the-error-of-a-library",
+        _PROCESS,
+        old="({type(error).__name__})",
+        new="({error!r})",
+        caught_by=in_file(_HOSTILE, "test_a_problem_repeats_nothing_of_the_file"),
+    ),
+    Mutant(
+        "hidden-text-of-a-pdf-is-read",
+        f"{_FILES}/formats/pdf.py",
+        old="text_page.get_text_bounded()",
+        new="text_page.get_text_range()",
+        caught_by=in_file(_FORMATS, "test_text_outside_of_the_page_which_no_reader_sees_is_left_out"),
+    ),
+    Mutant(
+        "links-lead-out-of-the-folder",
+        _FIND,
+        old="    if entry.is_symlink():\n",
+        new="    if entry.is_symlink() and entry.is_dir():\n",
+        caught_by=in_file(_FINDING, "test_what_no_one_means_is_left_out_and_counted"),
+    ),
+    Mutant(
+        "names-are-not-composed",
+        f"{_FILES}/found_file.py",
+        old='unicodedata.normalize("NFC", readable)',
+        new="readable",
+        caught_by=in_file(_FINDING, "test_a_decomposed_name_has_the_id_of_the_composed_one"),
+    ),
+    Mutant(
+        "folders-of-one-name-are-mixed",
+        _FIND,
+        old="if self._roots.setdefault(source, root) != root:",
+        new="if False:",
+        caught_by=in_file(_FINDING, "test_two_folders_of_the_same_name_are_refused"),
+    ),
+    Mutant(
+        "a-folder-that-could-not-be-listed-counts-as-empty",
+        _FIND,
+        old="        self._incomplete.add(source)\n",
+        new="",
+        caught_by=in_file(_FINDING, "test_nothing_counts_as_gone_when_a_folder_could_not_be_listed"),
+    ),
+    Mutant(
+        "prune-deletes-what-could-not-be-read",
+        _PLAN,
+        old="found.keys() | set(kept)",
+        new="found.keys()",
+        caught_by=in_file(_PLANNING, "test_only_documents_of_pruned_folders_without_a_file_are_deleted"),
+    ),
+    Mutant(
+        "push-removes-tags-of-others",
+        _PLAN,
+        old="wanted | (on_server[each].tag_ids if each in known else set())",
+        new="wanted",
+        caught_by=in_file(_PLANNING, "test_nothing_is_sent_that_the_server_has_and_no_tag_of_others_is_lost"),
+    ),
+    Mutant(
+        "modification-time-is-a-change",
+        f"{_FILES}/source_digest.py",
+        old="digest_bytes(read_bounded(found.path, limits or ParseLimits()))",
+        new="digest_bytes(read_bounded(found.path, limits or ParseLimits()) + str(found.modified_at_ns).encode())",
+        caught_by=in_file(_FINDING, "test_the_digest_follows_the_contents_alone"),
+    ),
+    Mutant(
+        "watch-reports-half-written-files",
+        f"{_FILES}/watch.py",
+        old="        if now_s - pending.since < self._quiet_s:\n",
+        new="        if False:\n",
+        caught_by=in_file(
+            _WATCHING,
+            "test_a_file_that_is_being_written_is_reported_at_its_end",
+            "test_a_file_that_an_editor_replaces_is_never_gone",
+        ),
+    ),
+    Mutant(
+        "digest-of-a-file-does-not-order-texts",
+        "shared/kb_shared/membership/projection.py",
+        old="    if event.source_digest is not None:\n",
+        new="    if False:\n",
+        caught_by=in_file(
+            "tests/unit/indexer/test_projection.py",
+            "test_any_order_and_repetition_of_the_same_events_ends_in_the_same_document",
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Small PDF files, written by hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+Line = tuple[int, int, str]
+"""Position from the left and from the bottom, in points, and a text in Latin-1 with escapes of PDF."""
+
+FI: Final = "\\001"
+"""The glyph fi."""
+_FONT: Final = (
+    b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding "
+    b"<< /BaseEncoding /WinAnsiEncoding /Differences [ 1 /fi /fl ] >> >>"
+)
+
+
+def make_pdf(*pages: Sequence[Line], info: Mapping[str, str] | None = None) -> bytes:
+    """Return a PDF with lines of text."""
+    return assemble([_text_stream(lines) for lines in pages], info=info)
+
+
+def make_scan(pixels: bytes, *, width: int, height: int) -> bytes:
+    """Return a PDF of one page that is a picture in shades of grey."""
+    image = b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8" % (
+        width,
+        height,
+    )
+    return assemble([b"612 0 0 792 0 0 cm /X0 Do"], objects=[_stream(pixels, image)])
+
+
+def make_endless_pdf(*, levels: int, pages: int = 1, fan_out: int = 10) -> bytes:
+    """Return a small PDF that draws `fan_out` to the power of `levels` texts on each page, by forms that draw forms."""
+    head = b"<< /Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << /Font << /F1 1 0 R >>"
+    text = _stream(_text_stream([(72, 700, "again")]), head + b" >>")
+    # Object 2 is the innermost form, since object 1 is the font.
+    outer = [
+        _stream(b"/X0 Do " * fan_out, head + b" /XObject << /X0 %d 0 R >> >>" % (2 + level)) for level in range(levels)
+    ]
+    return assemble([b"/X%d Do" % levels] * pages, objects=[text, *outer])
+
+
+def assemble(
+    contents: Sequence[bytes], *, objects: Sequence[bytes] = (), info: Mapping[str, str] | None = None
+) -> bytes:
+    """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on."""
+    body = [_FONT, *objects]
+    names = b" ".join(b"/X%d %d 0 R" % (number, number + 2) for number in range(len(objects)))
+    tree = len(body) + 2 * len(contents) + 1
+    pages = []
+    for content in contents:
+        body.append(_stream(content))
+        body.append(
+            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << /Font << /F1 1 0 R >> /XObject << %s >> >> >>" % (tree, len(body), names)
+        )
+        pages.append(b"%d 0 R" % len(body))
+    body.append(b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(pages), b" ".join(pages)))
+    body.append(b"<< /Type /Catalog /Pages %d 0 R >>" % tree)
+    body.append(b"<< %s >>" % b" ".join(f"/{key} ({value})".encode("latin-1") for key, value in (info or {}).items()))
+    return _with_table(body)
+
+
+def _text_stream(lines: Sequence[Line]) -> bytes:
+    shown = " ".join(f"1 0 0 1 {x} {y} Tm ({text}) Tj" for x, y, text in lines)
+    return f"BT /F1 12 Tf {shown} ET".encode("latin-1")
+
+
+def _stream(data: bytes, head: bytes = b"<<") -> bytes:
+    return head + b" /Length %d >> stream\n" % len(data) + data + b"\nendstream"
+
+
+def _with_table(body: Sequence[bytes]) -> bytes:
+    parts = [b"%PDF-1.4\n"]
+    positions, end = [], len(parts[0])
+    for number, content in enumerate(body, 1):
+        positions.append(end)
+        parts.append(b"%d 0 obj\n" % number + content + b"\nendobj\n")
+        end += len(parts[-1])
+    table = b"".join(b"%010d 00000 n \n" % position for position in positions)
+    return (
+        b"".join(parts)
+        + b"xref\n0 %d\n0000000000 65535 f \n" % (len(body) + 1)
+        + table
+        + b"trailer << /Size %d /Root %d 0 R /Info %d 0 R >>\n" % (len(body) + 1, len(body) - 1, len(body))
+        + b"startxref\n%d\n%%%%EOF" % end
+    )

@@ -1,0 +1,64 @@
+"""A push sends what differs, deletes what is gone, and is finished when it has been carried out."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_client.files.document_ids import id_prefix, make_document_id
+from kb_client.files.push_plan import PushedDocument, PushPlan, plan_push
+
+SOURCES = ("docs", "other docs", "docs2")
+ids = st.builds(
+    lambda source, name: make_document_id(source, relative_path=name), st.sampled_from(SOURCES), st.sampled_from("abcd")
+)
+digests = st.sampled_from(["1", "2"])
+tags = st.frozensets(st.sampled_from(["x", "y", "z"]))
+servers = st.dictionaries(ids, st.tuples(digests | st.none(), tags)).map(
+    lambda rows: {each: PushedDocument(each, digest, tag_ids) for each, (digest, tag_ids) in rows.items()}
+)
+folders = st.dictionaries(ids, digests)
+sources = st.frozensets(st.sampled_from(SOURCES))
+
+
+def carry_out(plan: PushPlan, server: dict[str, PushedDocument], found: dict[str, str]) -> dict[str, PushedDocument]:
+    sent = {each: PushedDocument(each, found[each], tag_ids) for each, tag_ids in plan.sends.items()}
+    retagged = {each: replace(server[each], tag_ids=tag_ids) for each, tag_ids in plan.retags.items()}
+    return {each: row for each, row in {**server, **sent, **retagged}.items() if each not in plan.deletes}
+
+
+@given(servers, folders, tags, sources)
+def test_after_a_push_the_server_has_all_files_and_a_second_push_does_nothing(
+    server: dict[str, PushedDocument], found: dict[str, str], tag_ids: frozenset[str], prune: frozenset[str]
+) -> None:
+    plan = plan_push(server.values(), found, tag_ids=tag_ids, prune_sources=prune)
+    after = carry_out(plan, server, found)
+    assert {each: after[each].source_digest for each in found} == found
+    assert all(tag_ids <= after[each].tag_ids for each in found)
+    again = plan_push(after.values(), found, tag_ids=tag_ids, prune_sources=prune)
+    assert (again.sends, again.retags, again.deletes, again.unchanged) == ({}, {}, frozenset(), frozenset(found))
+
+
+@given(servers, folders, tags, sources)
+def test_nothing_is_sent_that_the_server_has_and_no_tag_of_others_is_lost(
+    server: dict[str, PushedDocument], found: dict[str, str], tag_ids: frozenset[str], prune: frozenset[str]
+) -> None:
+    plan = plan_push(server.values(), found, tag_ids=tag_ids, prune_sources=prune)
+    assert not any(each in server and server[each].source_digest == found[each] for each in plan.sends)
+    assert all(after >= server[each].tag_ids for each, after in {**plan.sends, **plan.retags}.items() if each in server)
+    assert plan.sends.keys() | plan.retags.keys() | plan.unchanged == found.keys()
+
+
+@given(servers, folders, sources, st.frozensets(ids))
+def test_only_documents_of_pruned_folders_without_a_file_are_deleted(
+    server: dict[str, PushedDocument], found: dict[str, str], prune: frozenset[str], kept: frozenset[str]
+) -> None:
+    plan = plan_push(server.values(), found, prune_sources=prune, kept=kept)
+    of_pruned = {each for each in server if any(each.startswith(id_prefix(source)) for source in prune)}
+    assert plan.deletes == of_pruned - found.keys() - kept
+
+
+def test_a_folder_without_any_file_is_named_since_its_disk_may_be_missing() -> None:
+    document_id = make_document_id("docs", relative_path="a.md")
+    plan = plan_push([PushedDocument(document_id, "1")], {}, prune_sources=["docs", "docs2"])
+    assert (set(plan.deletes), set(plan.emptied_sources)) == ({document_id}, {"docs"})
