@@ -33,7 +33,7 @@ def decide_retry(
         chance: random number from 0 to 1, for tests.
     """
     # Full jitter: callers that failed together do not come back together.
-    jitter_s = min(MAX_WAIT_S, BASE_WAIT_S * 2**attempt) * (random.random() if chance is None else chance)  # noqa: S311
+    jitter_s = min(MAX_WAIT_S, BASE_WAIT_S * 2**attempt) * (random.random() if chance is None else chance)  # noqa: S311  # no secret
     match error:
         case ConnectionFailed() if repeatable or not error.was_sent:
             wait_s = jitter_s

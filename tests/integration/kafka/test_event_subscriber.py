@@ -76,7 +76,7 @@ class OutcomeTopic:
             group_id=self.group_id,
             topic_prefix=self.prefix,
             session_timeout_s=SESSION_S,
-            **options,  # type: ignore[arg-type]
+            **options,  # type: ignore[arg-type]  # of several types
         )
 
     @asynccontextmanager

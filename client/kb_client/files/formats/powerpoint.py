@@ -20,7 +20,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
 
     presentation = pptx.Presentation(open_archive(data, options))
     slides = [(number, slide) for number, slide in enumerate(presentation.slides, 1)]
-    visible = [(number, slide) for number, slide in slides if slide._element.get("show") != "0"]  # noqa: SLF001
+    visible = [(number, slide) for number, slide in slides if slide._element.get("show") != "0"]  # noqa: SLF001  # public nowhere
     hidden = len(slides) - len(visible)
     text, pages = join_pages([(number, _slide_text(slide)) for number, slide in visible])
     return Extraction(

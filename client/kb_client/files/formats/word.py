@@ -88,8 +88,8 @@ def _cells(row: "_Row", styles: Mapping[str, str], depth: int) -> list[str]:
     """Return the texts of the cells of a row; a merged cell counts once."""
     texts, before = [], None
     for cell in row.cells:
-        texts.append("" if cell._tc is before else " ".join(_blocks(cell, styles, depth + 1)))  # noqa: SLF001
-        before = cell._tc  # noqa: SLF001
+        texts.append("" if cell._tc is before else " ".join(_blocks(cell, styles, depth + 1)))  # noqa: SLF001  # public nowhere
+        before = cell._tc  # noqa: SLF001  # public nowhere
     return texts
 
 

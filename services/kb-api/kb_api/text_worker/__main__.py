@@ -16,7 +16,7 @@ NICENESS: Final = 5
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
     # chonkie imports OpenAI's client if there is one, which takes two thirds of the start; no chunker here calls it.
-    sys.modules["openai"] = None  # type: ignore[assignment]
+    sys.modules["openai"] = None  # type: ignore[assignment]  # blocks its import
     from kb_api.text_worker.answers import answer
 
     os.nice(NICENESS)
