@@ -7,13 +7,13 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx
+LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock schemas manifests client bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock schemas manifests client bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,12 @@ test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the s
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 
+dist: install  ## build the wheels of all packages into dist/
+	@$(BIN)/uv build --quiet --all-packages --wheel --clear --no-build-isolation --python $(BIN)/python --out-dir dist
+
+test-dist: dist  ## install the wheels into empty environments, without the repository, and use them (about 3 minutes)
+	@$(BIN)/python -m pytest -m dist tests/packages --timeout 1200 --quiet
+
 test-alerts: install prometheus  ## faults raise exactly their alerts, and runbooks end them (real Prometheus; 10 to 15 minutes)
 	@$(BIN)/python -m pytest -m prometheus tests --timeout 900 --quiet
 
@@ -136,5 +142,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly dist .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
