@@ -8,7 +8,7 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx
+LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx and not npm
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -73,10 +73,11 @@ test-update: install  ## update a running system to this version and back, under
 test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants
 
-test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
+test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
+	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
 
 dist: install  ## build the wheels of all packages into dist/
 	@$(BIN)/uv build --quiet --all-packages --wheel --clear --no-build-isolation --python $(BIN)/python --out-dir dist
@@ -155,5 +156,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
