@@ -41,7 +41,7 @@ _TIMEOUT_S: Final = 60.0
 _UPLOADED: Final = "2026-01-31T12:00:00Z"
 _UNAVAILABLE: Final = 503
 _CONFLICT: Final = 409
-"""Of two changes at once, one may be refused."""
+"""One of two changes at once may be refused."""
 _WEIGHTS: Final[Mapping[str, float]] = {
     "search": 8,
     "add document": 4,
@@ -81,13 +81,13 @@ class ReceivedAnswer:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether a caller knows what to do: nothing, or to send the same request later."""
+        """Say whether a caller knows what to do: nothing, or to send the same request later."""
         return self.is_success or self.is_unavailable or self.status == _CONFLICT
 
 
 @dataclass(slots=True)
 class AcknowledgedChanges:
-    """What must be true when the load is over. A change without an answer may have happened or not."""
+    """Changes that must be in effect when the load is over. One without an answer may be in effect or not."""
 
     documents: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
