@@ -206,6 +206,14 @@ class OutcomeUnknownError(HttpServiceUnavailable):
     """MongoDB did not confirm a new KB in time. GET the `kb_id` of the answer before you create it again."""
 
 
+class PreviewUnavailableError(HttpServiceUnavailable):
+    """`preview-unavailable`, status 503.
+
+    A preview had no result in time, or the process that chunks its texts ended; with `Retry-After`. Try again,
+    with a shorter text or fewer tags if it fails again.
+    """
+
+
 class ProviderKeysNotAvailableError(HttpServiceUnavailable):
     """This deployment stores no provider keys of organizations: an operator sets `KB_PROVIDER_KEYS`."""
 
@@ -426,6 +434,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,
     "outcome-unknown": OutcomeUnknownError,
+    "preview-unavailable": PreviewUnavailableError,
     "provider-keys-not-available": ProviderKeysNotAvailableError,
     "event-too-large": EventTooLargeError,
     "unknown-text-ref": UnknownTextRefError,
