@@ -43,6 +43,8 @@ class ApiCall(Generic[R]):
     body: Mapping[str, Any] | None = None
     upload: UploadedText | None = None
     headers: Mapping[str, Any] = field(default_factory=dict)
+    accept: str = "application/json"
+    """Media type of the answer."""
     only_reads: bool = False
     """True for a POST without an effect that could happen twice, such as a search."""
     within_s: float | None = None

@@ -17,6 +17,7 @@ from kb_client.errors import (
     HttpGone,
     HttpInternalServerError,
     HttpMethodNotAllowed,
+    HttpNotAcceptable,
     HttpNotFound,
     HttpPaymentRequired,
     HttpPreconditionFailed,
@@ -43,6 +44,10 @@ class NotFoundError(HttpNotFound):
 
 class MethodNotAllowedError(HttpMethodNotAllowed):
     """The path does not support this method; see the `Allow` header."""
+
+
+class NotAcceptableError(HttpNotAcceptable):
+    """The call has no answer of a media type in `Accept`: the detail lists its media types."""
 
 
 class MissingScopeError(HttpForbidden):
@@ -405,6 +410,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "unauthenticated": UnauthenticatedError,
     "not-found": NotFoundError,
     "method-not-allowed": MethodNotAllowedError,
+    "not-acceptable": NotAcceptableError,
     "missing-scope": MissingScopeError,
     "key-limited": KeyLimitedError,
     "bad-request": BadRequestError,

@@ -15,6 +15,9 @@ class UsageRow(BaseModel):
     """
 
     kb_id: str | None = None
+    kb_name: str | None = Field(
+        default=None, description="Name of the knowledge base now; null if it was deleted. Present with `kb_id`."
+    )
     model: str | None = None
     operation: ChargedOperation | None = Field(
         default=None, description="Purpose: `index`, `search`, or `chat` for calls of chat models."
@@ -22,8 +25,10 @@ class UsageRow(BaseModel):
     day: date | None = Field(default=None, description="Day in UTC.")
     spus: int = Field(description="Number of SPUs: embeddings that were generated and stored.")
     usd: float = Field(
-        description="Cost in US dollars by the prices of this deployment, without models whose price is not known."
+        description="Cost in US dollars, by the prices at the time of each charge. A call of a model whose price was "
+        "not known then counts as 0."
     )
+    nano_usd: int = Field(description="The same cost, exact: billionths of a US dollar.")
 
 
 class Usage(BaseModel):
@@ -32,3 +37,4 @@ class Usage(BaseModel):
     usage: list[UsageRow] = Field(description="Charges of each group.")
     total_spus: int = Field(description="Sum over all groups.")
     total_usd: float = Field(description="Sum over all groups, in US dollars.")
+    total_nano_usd: int = Field(description="The same sum, exact: billionths of a US dollar.")

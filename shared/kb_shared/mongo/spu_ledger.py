@@ -99,11 +99,13 @@ async def sum_usage(
     until: datetime,
     by: Collection[Dimension],
     kb_ids: Collection[str] | None = None,
+    at_most: int,
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
     """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order.
 
     Args:
         kb_ids: KBs whose charges count; None: all charges.
+        at_most: number of sums to return.
     """
     within: Row = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
     if kb_ids is not None:
@@ -113,7 +115,8 @@ async def sum_usage(
         "spus": {"$sum": "$count"},
         "nano_usd": {"$sum": "$nano_usd"},
     }
-    rows = await database[NAME].aggregate([{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}])
+    stages: list[Row] = [{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": at_most}]
+    rows = await database[NAME].aggregate(stages)
     return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]
 
 
