@@ -167,6 +167,17 @@ async def find_page(database: Database, key: KnowledgeBaseKey, *, skip: int, lim
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+async def count_unrequested(database: Database, key: KnowledgeBaseKey) -> int:
+    """Count the documents that the running backfills of a KB have not requested yet, as far as they were expected."""
+    rest = {"$max": [0, {"$subtract": ["$total", "$queued"]}]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": BackfillState.RUNNING}},
+        {"$group": {"_id": None, "documents": {"$max": rest}}},
+    ]
+    rows = await (await database[NAME].aggregate(stages)).to_list()
+    return int(rows[0]["documents"]) if rows else 0
+
+
 async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
     """Lease a running backfill that has no worker, except those of `but`."""
     async with seen_by_later_reads(database):

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from pymongo import ASCENDING, IndexModel
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 NAME = "spu_ledger"
 INDEXES = [
@@ -72,9 +73,14 @@ async def charge(database: Database, session: MongoSession | None, charges: Sequ
     )
 
 
-async def sum_spus(database: Database, organization_id: str, *, kb_id: str | None = None) -> int:
-    """Return the SPUs that an organization was ever charged, for one KB or for all."""
-    return (await _spent(database, {"organization_id": organization_id} | ({"kb_id": kb_id} if kb_id else {}))).spus
+async def sum_spus(database: Database, organization_id: str) -> int:
+    """Return the SPUs that an organization was ever charged."""
+    return (await _spent(database, {"organization_id": organization_id})).spus
+
+
+async def sum_of_kb(database: Database, key: KnowledgeBaseKey) -> Spent:
+    """Return what was ever charged for a KB."""
+    return await _spent(database, {"organization_id": key.organization_id, "kb_id": key.kb_id})
 
 
 async def sum_this_month(database: Database, organization_id: str) -> Spent:

@@ -9,12 +9,12 @@ from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reade
 from kb_api.documents_of_knowledge_base import ListedDocument, list_documents
 from kb_api.knowledge_base_request import RequestedChange
 from kb_api.knowledge_base_response import knowledge_base_view
+from kb_api.knowledge_base_stats import load_stats
 from kb_contracts.api.knowledge_bases import (
     CreateKnowledgeBase,
     KnowledgeBaseList,
     KnowledgeBaseStats,
     KnowledgeBaseView,
-    SearchIndexView,
     ShownStatus,
 )
 from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
@@ -25,7 +25,7 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
+from kb_shared.mongo import kb_slots, knowledge_bases, tags
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort, Status
 
@@ -187,21 +187,8 @@ async def list_its_documents(
     "/knowledge-bases/{kb_id}/stats", summary="Get statistics of a knowledge base", response_model=KnowledgeBaseStats
 )
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
-    """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""
-    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
-    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
-    return KnowledgeBaseStats(
-        document_count=document_count,
-        chunk_count=chunk_count,
-        total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids),
-        last_indexed_at=await document_index.find_last_indexed_at(database, kb.key),
-        spus=await spu_ledger.sum_spus(database, kb.organization_id, kb_id=kb.kb_id),
-        search_indexes=[
-            SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
-            for index in await search_indexes.list_indexes(database[kb.vector_collection])
-        ],
-    )
+    """Return the documents of the knowledge base by state, how far and how fast they are indexed, cost and sizes."""
+    return await load_stats(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
 
 def _listed_view(listed: ListedDocument) -> ListedDocumentView:

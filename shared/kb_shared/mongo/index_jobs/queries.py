@@ -97,6 +97,18 @@ async def count_by_state(database: Database) -> dict[IndexJobState, int]:
     return {state: await database[NAME].count_documents({"state": state}) for state in IndexJobState}
 
 
+async def count_states_of_kb(database: Database, key: KnowledgeBaseKey) -> dict[IndexJobState, int]:
+    """Count the jobs of a KB in each state; a state without jobs is absent."""
+    # A worker whose lease has expired is not working any more.
+    is_abandoned = {"$and": [{"$eq": ["$state", IndexJobState.RUNNING]}, {"$lt": ["$lease_until", "$$NOW"]}]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
+        {"$group": {"_id": {"$cond": [is_abandoned, IndexJobState.PENDING, "$state"]}, "jobs": {"$sum": 1}}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return {IndexJobState(row["_id"]): row["jobs"] async for row in rows}
+
+
 async def find_oldest_events(database: Database) -> dict[Reason, datetime]:
     """Return the time of the event of the oldest open job by reason; a reason without open jobs is absent.
 
