@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock schemas manifests client bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 
 client: install  ## write the synchronous client and its exceptions from their sources
 	@$(BIN)/python scripts/generate_client.py
+
+openapi: install  ## write the OpenAPI document of all services (docs/openapi.json)
+	@$(BIN)/python -m tests.openapi
 
 lock: install  ## resolve dependencies again into requirements.lock and the locks of the images
 	@$(BIN)/uv lock --quiet

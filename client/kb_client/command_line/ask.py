@@ -15,7 +15,8 @@ from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
-    from kb_contracts.api.run_events import RunEvent, RunFinished
+    from kb_contracts.api.run_events import RunEvent
+    from kb_contracts.api.runs import RunView
 
 MAX_KNOWLEDGE_BASES: Final = 20
 MAX_MESSAGES: Final = 50
@@ -99,7 +100,7 @@ def _choose(client: "Client", named: Sequence[str] | None) -> list[str]:
 
 def _answer(
     client: "Client", messages: Sequence[dict[str, str]], *, kb_ids: Sequence[str], model: str | None
-) -> "RunFinished":
+) -> "RunView":
     """Run the model, print its answer while it writes, then the citations, and return the outcome."""
     from kb_client.command_line.answer_display import AnswerDisplay, print_footnotes
 
@@ -116,7 +117,7 @@ def _run(
     kb_ids: Sequence[str],
     model: str | None,
     on_event: Callable[["RunEvent"], None],
-) -> "RunFinished":
+) -> "RunView":
     with client.runs.stream(messages=messages, kb_ids=kb_ids, model=model or UNSET) as events:
         for event in events:
             on_event(event)
@@ -125,7 +126,7 @@ def _run(
     return events.finished
 
 
-def _describe_failure(finished: "RunFinished") -> str:
+def _describe_failure(finished: "RunView") -> str:
     detail = (finished.error or {}).get("detail") or "the model gave no answer"
     run = f" (run {finished.run_id})" if finished.run_id else ""
     return f"{detail}{run}"

@@ -15,7 +15,7 @@ from kb_contracts.api.budgets import BudgetView, PutBudget
 from kb_contracts.api.model import Timestamp
 from kb_contracts.api.usage import Usage
 from kb_shared.http.limited_keys import open_to_limited_keys
-from kb_shared.http.problems import responses
+from kb_shared.http.problems import JsonResponses, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.metering.budget import end_of_month
 from kb_shared.mongo.budgets import BudgetLimits
@@ -27,6 +27,9 @@ router = organization_router("usage")
 JSON: Final = "application/json"
 CSV: Final = "text/csv"
 
+_CSV_FILE: Final[JsonResponses] = {
+    200: {"content": {CSV: {"schema": {"type": "string"}, "example": "day,spus,usd\r\n2026-01-31,9,0.000090000\r\n"}}}
+}
 _NAMES: Final[tuple[Dimension, ...]] = ("kb", "model", "operation", "day")
 _ONE_NAME: Final = f"(?:{'|'.join(_NAMES)})"
 
@@ -49,10 +52,11 @@ GroupBy = Annotated[
 
 @router.get(
     "/usage",
+    operation_id="usage.get",
     summary="Get usage",
     response_model=Usage,
     response_model_exclude_unset=True,
-    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **responses(406)},
+    responses=_CSV_FILE | responses("not-acceptable"),
 )
 @open_to_limited_keys
 async def get_usage(
@@ -87,13 +91,13 @@ async def get_usage(
     return Response(usage_csv(usage, by=by), media_type=CSV, headers=headers)
 
 
-@router.get("/budget", summary="Get the budget", response_model=BudgetView)
+@router.get("/budget", operation_id="budget.get", summary="Get the budget", response_model=BudgetView)
 async def get_budget(database: Database, caller: Reader) -> BudgetView:
     """Return the limits and what was spent in this month."""
     return _budget_view(await load_budget(database, caller.organization_id))
 
 
-@router.put("/budget", summary="Replace the budget", response_model=BudgetView)
+@router.put("/budget", operation_id="budget.put", summary="Replace the budget", response_model=BudgetView)
 async def put_budget(database: Database, caller: Admin, body: PutBudget) -> BudgetView:
     """Limit the spending of a calendar month (UTC), in SPUs and in US dollars. Replaces all limits.
 
