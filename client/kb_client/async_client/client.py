@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.api_keys import AsyncApiKeys
     from kb_client.async_client.resources.audit import AsyncAudit
     from kb_client.async_client.resources.budget import AsyncBudget
+    from kb_client.async_client.resources.chat_models import AsyncChatModels
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
@@ -175,6 +176,12 @@ class AsyncClient:
         from kb_client.async_client.resources.documents import AsyncDocuments
 
         return AsyncDocuments(self._transport, self._options)
+
+    @cached_property
+    def chat_models(self) -> "AsyncChatModels":
+        from kb_client.async_client.resources.chat_models import AsyncChatModels
+
+        return AsyncChatModels(self._transport, self._options)
 
     @cached_property
     def embedding_models(self) -> "AsyncEmbeddingModels":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.api_keys import SyncApiKeys
     from kb_client.sync_client.resources.audit import SyncAudit
     from kb_client.sync_client.resources.budget import SyncBudget
+    from kb_client.sync_client.resources.chat_models import SyncChatModels
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
@@ -176,6 +177,12 @@ class Client:
         from kb_client.sync_client.resources.documents import SyncDocuments
 
         return SyncDocuments(self._transport, self._options)
+
+    @cached_property
+    def chat_models(self) -> "SyncChatModels":
+        from kb_client.sync_client.resources.chat_models import SyncChatModels
+
+        return SyncChatModels(self._transport, self._options)
 
     @cached_property
     def embedding_models(self) -> "SyncEmbeddingModels":

@@ -21,8 +21,9 @@ _WAITS_FOR_SOMEONE: Final = (
     "provider_key_missing",
     "provider_auth",
     "provider_quota",
+    "provider_paused",
 )
-"""Error types of jobs that wait until their organization changes a budget or a key."""
+"""Error types of jobs that wait until their organization changes a budget or a key, or resumes a provider."""
 
 
 async def find(database: Database, key: MembershipKey) -> IndexJob | None:
