@@ -160,10 +160,13 @@ async def find_latest(
     return _ROWS.read(row) if row else None
 
 
-async def find_page(database: Database, key: KnowledgeBaseKey, *, skip: int, limit: int) -> tuple[list[Backfill], int]:
-    """Return a page of the backfills of a KB, newest first, and their total number."""
+async def find_page(
+    database: Database, key: KnowledgeBaseKey, *, before: str | None = None, skip: int, limit: int
+) -> tuple[list[Backfill], int]:
+    """Return a page of the backfills of a KB, newest first, from before one if it is given, and the number of all."""
     query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
-    rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    earlier = {} if before is None else {"_id": {"$lt": before}}
+    rows = database[NAME].find({**query, **earlier}).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 

@@ -5,7 +5,7 @@ from pydantic import StringConstraints
 
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
-from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
+from kb_api.dependencies import Cursors, Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
 from kb_api.documents_of_knowledge_base import ListedDocument, list_documents
 from kb_api.knowledge_base_request import RequestedChange
 from kb_api.knowledge_base_response import knowledge_base_view
@@ -20,6 +20,7 @@ from kb_contracts.api.knowledge_bases import (
 from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.identifiers import Identifier
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import key_limited, open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
@@ -194,9 +195,11 @@ async def views(database: Database, organization_id: str, kbs: list[KnowledgeBas
 )
 async def list_its_documents(
     database: Database,
+    cursors: Cursors,
     caller: Reader,
-    kb_id: str,
     *,
+    kb_id: str,
+    cursor: CursorParameter = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
     status: Annotated[
@@ -210,8 +213,17 @@ async def list_its_documents(
     With `status=all` documents that are not indexed yet are included, and an open job decides the status that is shown.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
-    return DocumentList(documents=[_listed_view(one) for one in listed], total_count=total_count)
+    filters = {"kb_id": kb_id, "status": status, "name_search": name_search}
+    scope = CursorScope(caller.organization_id, "documents-of-kb", filters)
+    after = cursors.read(scope, cursor, skip=skip)
+    listed, total_count = await list_documents(
+        database, kb, status, name_search=name_search, after=after, skip=skip, limit=limit
+    )
+    return DocumentList(
+        documents=[_listed_view(one) for one in listed],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, listed, limit=limit, position=lambda one: one.document_id),
+    )
 
 
 @router.get(
