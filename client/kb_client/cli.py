@@ -12,6 +12,7 @@ from kb_client.command_line import (
     documents,
     keys,
     knowledge_bases,
+    operations,
     profiles,
     providers,
     search,
@@ -35,7 +36,7 @@ def create_app() -> typer.Typer:
     app.callback()(_keep_connection)
     for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app, providers.app):
         app.add_typer(group)
-    for module in (search, ask, usage, profiles):
+    for module in (search, ask, usage, operations, profiles):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)

@@ -94,6 +94,7 @@ CLOSED: Final = {
     "POST /llm-providers/{provider}/test",
     "POST /llm-providers/{provider}/pause",
     "POST /llm-providers/{provider}/resume",
+    "GET /operations",
     "GET /embedding-models",
     "GET /chat-models",
     "GET /audit",

@@ -170,6 +170,7 @@ MATRIX = [
     Route("kb-api", "POST", "/llm-providers/{provider}/test", Scope.ADMIN, body={}, makes_what_it_names=True),
     Route("kb-api", "POST", "/llm-providers/{provider}/pause", Scope.ADMIN, makes_what_it_names=True),
     Route("kb-api", "POST", "/llm-providers/{provider}/resume", Scope.ADMIN, makes_what_it_names=True),
+    Route("kb-api", "GET", "/operations", Scope.READ),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
     # Without its confirmation: the prober must not be deleted.

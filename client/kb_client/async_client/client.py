@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
+    from kb_client.async_client.resources.operations import AsyncOperations
     from kb_client.async_client.resources.organizations import AsyncOrganizations
     from kb_client.async_client.resources.prompts import AsyncPrompts
     from kb_client.async_client.resources.reconcile import AsyncReconcile
@@ -212,6 +213,12 @@ class AsyncClient:
         from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
 
         return AsyncLlmProviders(self._transport, self._options)
+
+    @cached_property
+    def operations(self) -> "AsyncOperations":
+        from kb_client.async_client.resources.operations import AsyncOperations
+
+        return AsyncOperations(self._transport, self._options)
 
     @cached_property
     def organizations(self) -> "AsyncOrganizations":

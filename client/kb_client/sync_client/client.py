@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
+    from kb_client.sync_client.resources.operations import SyncOperations
     from kb_client.sync_client.resources.organizations import SyncOrganizations
     from kb_client.sync_client.resources.prompts import SyncPrompts
     from kb_client.sync_client.resources.reconcile import SyncReconcile
@@ -213,6 +214,12 @@ class Client:
         from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
 
         return SyncLlmProviders(self._transport, self._options)
+
+    @cached_property
+    def operations(self) -> "SyncOperations":
+        from kb_client.sync_client.resources.operations import SyncOperations
+
+        return SyncOperations(self._transport, self._options)
 
     @cached_property
     def organizations(self) -> "SyncOrganizations":

@@ -170,6 +170,11 @@ async def find_page(
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+async def count_running(database: Database, organization_id: str) -> int:
+    """Count the backfills of an organization that still request documents."""
+    return await database[NAME].count_documents({"organization_id": organization_id, "state": BackfillState.RUNNING})
+
+
 async def count_unrequested(database: Database, key: KnowledgeBaseKey) -> int:
     """Count the documents that the running backfills of a KB have not requested yet, as far as they were expected."""
     rest = {"$max": [0, {"$subtract": ["$total", "$queued"]}]}

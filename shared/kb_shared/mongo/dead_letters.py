@@ -131,6 +131,11 @@ async def count_waiting(database: Database) -> dict[str, WaitingLetters]:
     return {row["_id"]: WaitingLetters(row["letters"], row["oldest"]) async for row in rows}
 
 
+async def count_waiting_of(database: Database, organization_id: str) -> int:
+    """Count the letters of an organization that were not sent again."""
+    return await database[NAME].count_documents({"organization_id": organization_id, **_WAITING})
+
+
 async def read_body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
     """Return the value of the record, unchanged; None if it had no value."""
     if letter.size_bytes is None:

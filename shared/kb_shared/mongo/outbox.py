@@ -289,6 +289,11 @@ async def find_unsendable_page(
     return [_UNSENDABLE_MESSAGES.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+async def count_unsendable_of(database: Database, organization_id: str) -> int:
+    """Count the unsendable messages of an organization."""
+    return await database[NAME].count_documents({"organization_id": organization_id, **_IS_UNSENDABLE})
+
+
 async def find_unsendable_of_document(database: Database, key: DocumentKey) -> list[Unsendable]:
     """Return the unsendable events of a document, newest first."""
     query = {"organization_id": key.organization_id, "document_id": key.document_id, **_IS_UNSENDABLE}

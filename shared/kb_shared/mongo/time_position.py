@@ -1,4 +1,4 @@
-"""Where a page ended, in a list that is sorted by a time, newest first, and by ids among equal times."""
+"""Position at which a page ended, in a list that is sorted by a time, newest first, and by ids among equal times."""
 
 from dataclasses import dataclass
 from datetime import datetime

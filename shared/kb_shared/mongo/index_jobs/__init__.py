@@ -40,6 +40,7 @@ from kb_shared.mongo.index_jobs.queries import (
     find_open_ids,
     find_states,
     is_any_open,
+    summarize,
 )
 from kb_shared.mongo.index_jobs.queue import (
     LANE_LIMITS,
@@ -109,6 +110,7 @@ __all__ = [
     "release_stuck",
     "request",
     "row_id",
+    "summarize",
     "take_due",
     "take_queued",
     "unforce",
