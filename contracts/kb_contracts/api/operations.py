@@ -27,7 +27,7 @@ class PausedKnowledgeBase(BaseModel):
     paused_at: datetime
 
 
-class FailedKnowledgeBase(BaseModel):
+class BrokenKnowledgeBase(BaseModel):
     kb_id: str
     name: str
     reason: str | None = Field(description="Explanation of the error.")
@@ -70,7 +70,7 @@ class OperationsView(BaseModel):
     running_jobs: int = Field(description="Number of jobs that still request documents of their knowledge base.")
     paused_knowledge_bases: list[PausedKnowledgeBase]
     paused_providers: list[ProviderPauseView]
-    failed_knowledge_bases: list[FailedKnowledgeBase] = Field(description="Knowledge bases with the status `error`.")
+    failed_knowledge_bases: list[BrokenKnowledgeBase] = Field(description="Knowledge bases with the status `error`.")
     unusable_models: list[UnusableModel] = Field(description="Models whose provider is out, or refuses the key.")
     dead_letters: int = Field(description="Number of dead letters that were not redriven.")
     unsendable_messages: int = Field(description="Number of messages that Kafka has refused.")

@@ -2,7 +2,7 @@
 
 from kb_contracts.api.llm_providers import ProviderPauseView
 from kb_contracts.api.operations import (
-    FailedKnowledgeBase,
+    BrokenKnowledgeBase,
     JobsOfState,
     OperationsView,
     PausedKnowledgeBase,
@@ -36,7 +36,7 @@ async def load_operations(database: Database, organization_id: str) -> Operation
             for provider, pause in pauses.items()
         ],
         failed_knowledge_bases=[
-            FailedKnowledgeBase(kb_id=kb.kb_id, name=kb.name, reason=kb.status_reason)
+            BrokenKnowledgeBase(kb_id=kb.kb_id, name=kb.name, reason=kb.status_reason)
             for kb in kbs
             if kb.status is Status.ERROR
         ],
