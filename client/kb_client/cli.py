@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from kb_client.command_line import ask, dead_letters, documents, keys, knowledge_bases, profiles, search, usage
+from kb_client.command_line import (
+    ask,
+    dead_letters,
+    documents,
+    keys,
+    knowledge_bases,
+    operations,
+    profiles,
+    providers,
+    search,
+    usage,
+)
 from kb_client.command_line.connection import GivenConnection
 from kb_client.errors import KbClientError
 
@@ -23,9 +34,9 @@ def create_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app):
+    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app, providers.app):
         app.add_typer(group)
-    for module in (search, ask, usage, profiles):
+    for module in (search, ask, usage, operations, profiles):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
