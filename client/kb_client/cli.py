@@ -1,6 +1,7 @@
 """The `kb` command. Further subcommands come from the entry-point group `kb.commands`: functions that take the app."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Annotated
 
@@ -32,10 +33,14 @@ def create_app() -> typer.Typer:
     return app
 
 
-def main() -> None:
-    """Run one command. Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit: with status 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C.
+
+    Args:
+        arguments: without the name of the program; by default those of the process.
+    """
     try:
-        create_app()()
+        create_app()(args=arguments, prog_name="kb")
     except KbClientError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -1,6 +1,5 @@
 """`kb up, down, restart, status, doctor, demo`."""
 
-import asyncio
 import json
 import os
 import sys
@@ -85,6 +84,8 @@ def status(*, as_json: AsJson = False) -> None:
 
 def doctor(*, as_json: AsJson = False) -> None:
     """Check that this machine can run the stack. Each failed check prints a remedy."""
+    import asyncio
+
     from kb_local.display import print_checks
     from kb_local.doctor import examine
 
@@ -107,6 +108,8 @@ def _stopped(folder: Path) -> str:
 
 def _check_machine(environment: Mapping[str, str]) -> None:
     """Run the checks of `kb doctor` before the start; failed checks that do not prevent a start are warnings."""
+    import asyncio
+
     from kb_local.display import print_warning
     from kb_local.doctor import require_fit
 

@@ -1,6 +1,5 @@
 """`kb backup` and `kb restore`: for operators, directly on MongoDB."""
 
-import asyncio
 import json
 import os
 import sys
@@ -145,6 +144,8 @@ def _may_repair(restored: Any, *, yes: bool) -> bool:
 
 def _or_exit(work: Coroutine[Any, Any, Result]) -> Result:
     """Return what `work` returns; an error that a person can fix becomes one line and exit status 1, Ctrl-C 130."""
+    import asyncio
+
     from kb_reconciler.backup.errors import BackupRefused
 
     try:

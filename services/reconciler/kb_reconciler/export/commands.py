@@ -1,6 +1,5 @@
 """`kb export` and `kb import`: move a KB to another organization or deployment as a file."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -152,6 +151,7 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
 
 async def _wait(database: "Database", key: "KnowledgeBaseKey", *, note: "NoteProgress") -> None:
     """Return once the KB is active. Raises TransferFailed if there is no progress for some minutes."""
+    import asyncio
     from time import monotonic
 
     from kb_shared.mongo import document_index, knowledge_bases
@@ -224,6 +224,8 @@ class _ProgressLine:
 
 def _or_exit(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Return what `work` returns; an error that the caller can fix becomes a message and exit status 1, Ctrl-C 130."""
+    import asyncio
+
     from pymongo.errors import PyMongoError
 
     from kb_reconciler.export.kbx import UnreadableFile

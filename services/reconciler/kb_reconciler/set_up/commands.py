@@ -1,6 +1,5 @@
 """`kb set-up`: for operators, and for a job that runs before the services start."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -45,6 +44,8 @@ def set_up(
 
 def _or_exit(within_s: float, *, migrations: bool) -> "ExistingParts":
     """Return what exists; a failure becomes one line and exit status 1."""
+    import asyncio
+
     from kb_reconciler.set_up.set_up import SetUpFailed
     from kb_reconciler.set_up.set_up import set_up as create
     from kb_shared.errors import Misconfigured
