@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kb_client.command_line.command_group import command_group
+from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.output import AsJson, print_json
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output import print_answer
+from kb_client.command_line.output_format import OutputWithoutIds
 from kb_client.errors import HttpUnauthorized
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def _admin() -> None:
     """Administer an organization."""
 
 
-@admin.command("delete-organization", epilog="Example: kb admin delete-organization acme")
+@admin.command("delete-organization", epilog=examples("kb admin delete-organization acme"))
 def delete_organization(
     context: typer.Context,
     organization: Annotated[
@@ -38,7 +41,7 @@ def delete_organization(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait until it is done.")] = True,
-    as_json: AsJson = False,
+    output: OutputWithoutIds = "table",
 ) -> None:
     """Delete an organization with all its knowledge bases, documents and keys.
 
@@ -50,20 +53,19 @@ def delete_organization(
                 f"commands go to the organization {client.organization!r} at {client.base_url}: choose another one with"
                 " --organization or --profile before `admin`"
             )
-        if not yes:
-            typer.confirm(
-                f"Delete everything of the organization {organization!r} at {client.base_url}? This can't be undone",
-                abort=True,
-                err=True,
-            )
+        confirm(
+            f"Delete everything of the organization {organization!r} at {client.base_url}? This can't be undone.",
+            yes=yes,
+        )
         deletion = client.organizations.delete(confirm=organization)
         if wait:
             deletion = _wait(client, deletion)
-    if as_json:
-        print_json(deletion)
-        return
     rows = sum(deletion.deleted.values())
-    print(f"{'Deleted' if deletion.state == 'done' else 'Being deleted'}; {rows:,} rows so far.")
+    print_answer(
+        deletion,
+        output,
+        show=lambda: print(f"{'Deleted' if deletion.state == 'done' else 'Being deleted'}; {rows:,} rows so far."),
+    )
 
 
 def _wait(client: "Client", deletion: "OrganizationDeletionView") -> "OrganizationDeletionView":

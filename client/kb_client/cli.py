@@ -7,8 +7,21 @@ from typing import Annotated
 
 import typer
 
-from kb_client.command_line import ask, dead_letters, documents, keys, knowledge_bases, profiles, search, usage
+from kb_client.command_line import (
+    agents,
+    ask,
+    dead_letters,
+    documents,
+    keys,
+    knowledge_bases,
+    profiles,
+    prompts,
+    providers,
+    search,
+    usage,
+)
 from kb_client.command_line.connection import GivenConnection
+from kb_client.command_line.output_format import add_json_options
 from kb_client.errors import KbClientError
 
 COMMAND_GROUP = "kb.commands"
@@ -20,16 +33,18 @@ def create_app() -> typer.Typer:
         name="kb",
         help="Run and use knowledge bases over documents.",
         no_args_is_help=True,
+        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app):
-        app.add_typer(group)
+    for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys):
+        app.add_typer(group.app)
     for module in (search, ask, usage, profiles):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
+    add_json_options(app)
     return app
 
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import AsJson, open_console, print_json, print_table
+from kb_client.command_line.output import open_console, print_answer, print_table
+from kb_client.command_line.output_format import Output
 from kb_client.command_line.unusable_request import UnusableRequest
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ _SHOWN_REPAIRS: Final = 20
 
 def register(app: typer.Typer) -> None:
     """Add the command to `kb`."""
-    app.command(epilog="Examples: kb reconcile handbook --dry-run, or kb reconcile --apply 6b06c6c42cc6f6099a3ac718")(
+    app.command(epilog=examples("kb reconcile handbook --dry-run", "kb reconcile --apply 6b06c6c42cc6f6099a3ac718"))(
         reconcile
     )
 
@@ -42,20 +44,17 @@ def reconcile(
         str | None,
         typer.Option("--apply", metavar="PLAN", help="Id of a plan whose repairs are made, however many they remove."),
     ] = None,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Compare knowledge bases with what they should be, and repair what differs."""
     if document is not None and kb is None:
         raise typer.BadParameter("--document needs a knowledge base")
     if apply is not None and (kb or document or dry_run):
         raise typer.BadParameter("--apply takes no knowledge base, no --document and no --dry-run")
-    with open_client(context) as client:
+    with open_client(context, shows_waits=False) as client:
         started = _start(client, kb=kb, document=document, dry_run=dry_run, apply=apply)
-        plan = _wait(client, started.plan_id, show_progress=not as_json)
-    if as_json:
-        print_json(plan)
-    else:
-        _print_outcome(plan)
+        plan = _wait(client, started.plan_id, show_progress=output == "table")
+    print_answer(plan, output, id_field="plan_id", show=lambda: _print_outcome(plan))
     if plan.state in ("failed", "stopped"):
         raise typer.Exit(1)
 

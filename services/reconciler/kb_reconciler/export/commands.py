@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
 import typer
 
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output_format import TableOrJson
+
 if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_reconciler.export.export_kb import NoteProgress
     from kb_reconciler.export.import_plan import ImportRequest
@@ -17,7 +20,6 @@ if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_shared.mongo.database import Database
     from kb_shared.mongo.keys import KnowledgeBaseKey
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Result = TypeVar("Result")
 POLL_S: Final = 0.5
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
@@ -30,8 +32,8 @@ class TransferFailed(Exception):
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `kb`."""
-    app.command("export")(export_file)
-    app.command("import")(import_file)
+    app.command("export", epilog=examples("kb export 6b06c6c42cc6f6099a3ac718 handbook.kbx"))(export_file)
+    app.command("import", epilog=examples("kb import handbook.kbx --organization acme"))(import_file)
 
 
 def export_file(
@@ -44,7 +46,7 @@ def export_file(
     config_only: Annotated[
         bool, typer.Option("--config-only", help="Write the configuration and its tags only.")
     ] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Write a knowledge base with its documents, tags and vectors to a file.
 
@@ -54,7 +56,7 @@ def export_file(
         raise typer.BadParameter("--config-only has no vectors anyway: leave out --without-vectors")
     contents: FileContents = "config-only" if config_only else "without-vectors" if without_vectors else "full"
     manifest = _or_exit(lambda: _export(kb_id, file, contents=contents))
-    if as_json:
+    if output == "json":
         print(json.dumps({"file": str(file), **manifest.model_dump(mode="json", exclude={"members"})}, indent=2))
     else:
         from kb_reconciler.export.command_output import describe_export
@@ -81,7 +83,7 @@ def import_file(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the documents are indexed.")] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Create a knowledge base from a file. Its documents and tags are added to the organization.
 
@@ -97,7 +99,7 @@ def import_file(
         raise typer.BadParameter(str(error)) from None
     request = ImportRequest(organization, mapping, name=name, use_vectors=not without_vectors, again=again)
     outcome = _or_exit(lambda: _import(file, request, confirm=not yes, wait=wait))
-    if as_json:
+    if output == "json":
         print(json.dumps(outcome, indent=2))
     else:
         from kb_reconciler.export.command_output import describe_import

@@ -46,6 +46,13 @@ KNOWLEDGE_BASE: dict[str, Any] = {
 Answer: TypeAlias = Callable[[httpx.Request], httpx.Response]
 
 
+class Terminal(StringIO):
+    """A stream that commands take for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     status: int
@@ -61,14 +68,19 @@ class CommandRunner:
     capture: pytest.CaptureFixture[str]
 
     def __call__(
-        self, answer: Answer, *arguments: str, environment: dict[str, str] = ENVIRONMENT, typed: str = ""
+        self,
+        answer: Answer,
+        *arguments: str,
+        environment: dict[str, str] = ENVIRONMENT,
+        typed: str = "",
+        piped: str = "",
     ) -> CommandResult:
         self.monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda _, request: answer(request))
         for name in (*ENVIRONMENT, "KB_PROFILE"):
             self.monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():
             self.monkeypatch.setenv(name, value)
-        self.monkeypatch.setattr("sys.stdin", StringIO(typed))
+        self.monkeypatch.setattr("sys.stdin", Terminal(typed) if typed else StringIO(piped))
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         printed = self.capture.readouterr()
