@@ -7,13 +7,13 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx
+LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx and not npm
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock schemas manifests client bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,10 +72,11 @@ test-update: install  ## update a running system to this version and back, under
 test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants
 
-test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
+test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
+	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
 
 test-alerts: install prometheus  ## faults raise exactly their alerts, and runbooks end them (real Prometheus; 10 to 15 minutes)
 	@$(BIN)/python -m pytest -m prometheus tests --timeout 900 --quiet
@@ -116,6 +117,9 @@ schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 client: install  ## write the synchronous client and its exceptions from their sources
 	@$(BIN)/python scripts/generate_client.py
 
+openapi: install  ## write the OpenAPI document of all services (docs/openapi.json)
+	@$(BIN)/python -m tests.openapi
+
 lock: install  ## resolve dependencies again into requirements.lock and the locks of the images
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
@@ -136,5 +140,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

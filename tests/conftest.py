@@ -32,6 +32,7 @@ from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.metering.budget import end_of_month
 from tests.backend import Backend, BackendKind, UnusableBackend
+from tests.documented_problems import check_problems
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: code that did
 # not change must not fail beside a change of something else; `make test-long` tries new ones, and more of them.
@@ -129,6 +130,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _backend() -> Backend:
     return Backend.from_environment(os.environ)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def documented_problems() -> Iterator[None]:
+    """Let each answer with a problem that the OpenAPI document does not list fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        check_problems(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

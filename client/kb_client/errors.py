@@ -50,11 +50,11 @@ class UnexpectedAnswer(KbClientError):
 
 
 class StreamBroken(KbClientError, ConnectionError):
-    """The events of a run ended before the run did. The service stops a run whose connection is closed."""
+    """The events of a run ended without its outcome. The service stops a run whose connection is closed."""
 
     def __init__(self, run_id: str | None, reason: str) -> None:
         known = "" if run_id is None else f"; client.runs.get({run_id!r}) returns what is stored of it"
-        super().__init__(f"the events of the run ended before the run: {reason}{known}")
+        super().__init__(f"the events of the run ended without its outcome: {reason}{known}")
         self.run_id = run_id
         """Id of the run; None if not even its first event came."""
 

@@ -45,11 +45,12 @@ async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
 
     async def slow_down() -> None:
         while mongod.is_running():
+            # An eighth of the queries wait longer than the limit. Those that wait for 10 s fail instead of being slow.
             mongod.suspend()
-            await asyncio.sleep(4)
+            await asyncio.sleep(7)
             mongod.resume()
-            # A shorter time is nothing for mongod on a busy machine, and searches fail instead of being slow.
-            await asyncio.sleep(0.4)
+            # A shorter time is nothing for mongod on a busy machine.
+            await asyncio.sleep(0.7)
 
     slowing = asyncio.create_task(slow_down())
     try:

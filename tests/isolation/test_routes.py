@@ -14,6 +14,7 @@ import pytest
 import structlog
 from fastapi import FastAPI
 
+from kb_shared.http.documentation import documentation_routes
 from kb_shared.mongo.api_keys import Scope
 from tests.isolation.conftest import (
     CANARY,
@@ -27,7 +28,7 @@ from tests.isolation.conftest import (
 )
 
 ORGANIZATION = "/v0/orgs/{organization_id}"
-PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+PUBLIC = {"/healthz", "/readyz", "/metrics"} | {route.path for route in documentation_routes()}
 WHOAMI = "/v0/whoami"
 """Has no organization in its path, and shows the key of the request only."""
 MCP = "/mcp"

@@ -76,7 +76,7 @@ def add(
     with open_client(context) as client:
         agent_id = find_agent(client, agent).agent_id
         kb_id = find_knowledge_base(client, kb).kb_id
-        given = _given(name=name, description=description, top=top, min_score=min_score)
+        given = _collect_fields(name=name, description=description, top=top, min_score=min_score)
         changed = client.agents.add_tool(agent_id, kb_id=kb_id, **given)
     _print_agent(changed, output)
 
@@ -95,7 +95,7 @@ def edit(
     output: Output = "table",
 ) -> None:
     """Change a tool. What is not named stays as it is."""
-    given = _given(name=name, description=description, top=top, min_score=min_score)
+    given = _collect_fields(name=name, description=description, top=top, min_score=min_score)
     if no_min_score:
         given["default_min_score"] = None
     if not given:
@@ -141,7 +141,9 @@ def _print_agent(agent: "AgentView", output: OutputFormat) -> None:
     print_answer(agent, output, rows="tools", id_field="tool_id", show=lambda: print_tools(agent))
 
 
-def _given(*, name: str | None, description: str | None, top: int | None, min_score: float | None) -> dict[str, Any]:
+def _collect_fields(
+    *, name: str | None, description: str | None, top: int | None, min_score: float | None
+) -> dict[str, Any]:
     fields = {
         "tool_name": name,
         "tool_description": description,

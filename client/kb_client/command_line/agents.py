@@ -91,7 +91,7 @@ def create(
     output: Output = "table",
 ) -> None:
     """Create an agent from options, a file, or a file and options, which then count more."""
-    given = read_definition(file, fields=(*_FIELDS, "tools"), ignored=_OF_SERVER) | _given(
+    given = read_definition(file, fields=(*_FIELDS, "tools"), ignored=_OF_SERVER) | _collect_fields(
         name=name,
         instructions=instructions,
         instructions_file=instructions_file,
@@ -127,7 +127,7 @@ def edit(
 
     A change that somebody else makes while the editor is open is not overwritten. `kb agents tools` changes tools.
     """
-    given = read_definition(file, fields=_FIELDS, ignored=(*_OF_SERVER, "tools")) | _given(
+    given = read_definition(file, fields=_FIELDS, ignored=(*_OF_SERVER, "tools")) | _collect_fields(
         name=name,
         instructions=instructions,
         instructions_file=instructions_file,
@@ -163,7 +163,7 @@ def delete(
     )
 
 
-def _given(
+def _collect_fields(
     *,
     name: str | None,
     instructions: str | None,

@@ -18,7 +18,8 @@ from kb_client.command_line.unusable_request import UnusableRequest
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
-    from kb_contracts.api.run_events import RunEvent, RunFinished
+    from kb_contracts.api.run_events import RunEvent
+    from kb_contracts.api.runs import RunView
 
 MAX_KNOWLEDGE_BASES: Final = 20
 MAX_MESSAGES: Final = 50
@@ -154,7 +155,7 @@ def _choose_knowledge_bases(client: "Client", named: Sequence[str] | None) -> li
     return [each.kb_id for each in page.knowledge_bases]
 
 
-def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunFinished":
+def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunView":
     """Run the model and return the outcome; for people, print its answer while it writes, then the citations."""
     if output == "json":
         return _run(client, question, on_event=lambda _: None)
@@ -166,7 +167,7 @@ def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunF
     return finished
 
 
-def _run(client: "Client", question: Question, *, on_event: Callable[["RunEvent"], None]) -> "RunFinished":
+def _run(client: "Client", question: Question, *, on_event: Callable[["RunEvent"], None]) -> "RunView":
     with client.runs.stream(**question.to_arguments()) as events:
         for event in events:
             on_event(event)
@@ -175,7 +176,7 @@ def _run(client: "Client", question: Question, *, on_event: Callable[["RunEvent"
     return events.finished
 
 
-def _describe_failure(finished: "RunFinished") -> str:
+def _describe_failure(finished: "RunView") -> str:
     detail = (finished.error or {}).get("detail") or "the model gave no answer"
     run = f" (run {finished.run_id})" if finished.run_id else ""
     return f"{detail}{run}"

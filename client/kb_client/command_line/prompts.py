@@ -88,7 +88,7 @@ def create(
 ) -> None:
     """Create a prompt from options, a file, or a file and options, which then count more."""
     with open_client(context) as client:
-        given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _given(
+        given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _collect_fields(
             client, name=name, content=content, content_file=content_file, model=model, schema_file=schema_file, kb=kb
         )
         if not given.get("name") or not given.get("content"):
@@ -120,7 +120,7 @@ def edit(
     """
     with open_client(context) as client:
         found = client.prompts.get.with_raw_response(_find(client, prompt).prompt_id)
-        given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _given(
+        given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _collect_fields(
             client, name=name, content=content, content_file=content_file, model=model, schema_file=schema_file, kb=kb
         )
         if no_schema:
@@ -182,7 +182,7 @@ def _find(client: "Client", prompt: str) -> "PromptView":
     return find_named(client.prompts.list.iterate(), prompt, id_field="prompt_id", kind="prompt")
 
 
-def _given(
+def _collect_fields(
     client: "Client",
     *,
     name: str | None,

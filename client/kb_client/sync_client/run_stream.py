@@ -13,7 +13,7 @@ from kb_client.call_options import CallOptions
 from kb_client.errors import StreamBroken
 from kb_client.server_sent_events import EventStreamParser
 from kb_client.sync_client.transport import SyncTransport
-from kb_contracts.api.run_events import EventName, RunEvent, RunFinished
+from kb_contracts.api.run_events import CrashedRun, EventName, RunEvent
 from kb_contracts.api.runs import RunView
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -35,10 +35,11 @@ class SyncRunStream:
         self._call = call
         self._options = options
         self._response: httpx.Response | None = None
+        self._has_crashed = False
         self.run_id: str | None = None
         """Id of the run, from its first event."""
-        self.finished: RunFinished | None = None
-        """Outcome of the run, from its last event."""
+        self.finished: RunView | None = None
+        """The finished run, from its last event."""
 
     def __enter__(self) -> Self:
         call = cast("ApiCall[BaseModel]", self._call)
@@ -55,7 +56,7 @@ class SyncRunStream:
         """Yield the events to the last one.
 
         Raises:
-            StreamBroken: the connection ended before the run.
+            StreamBroken: the connection ended before the run, or an error of the service ended the run.
         """
         if self._response is None:
             raise RuntimeError("the run has not begun; use it as a context manager")
@@ -67,6 +68,8 @@ class SyncRunStream:
                     yield event
                     if self.finished is not None:
                         return
+                    if self._has_crashed:
+                        raise StreamBroken(self.run_id, "an error of the service ended it")
         except httpx.TimeoutException as error:
             raise StreamBroken(self.run_id, "no event came in time") from error
         except httpx.HTTPError as error:
@@ -83,6 +86,12 @@ class SyncRunStream:
             if name == "run.started":
                 self.run_id = event.data.run_id
             elif name == "run.finished":
-                self.finished = event.data
+                self._end(event.data)
             return cast("RunEvent", event)
         raise broken
+
+    def _end(self, outcome: RunView | CrashedRun) -> None:
+        if isinstance(outcome, CrashedRun):
+            self._has_crashed = True
+        else:
+            self.finished = outcome

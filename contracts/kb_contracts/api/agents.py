@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel
+from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
 from kb_contracts.api.runs import MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.documents import Text
@@ -18,7 +18,35 @@ ToolDescription = Annotated[Text, Field(min_length=1, max_length=1_000)]
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 
 
+_AGENT: Final = {
+    "agent_id": "65f1c2a3b4d5e6f708192a3f",
+    "name": "Support",
+    "instructions": "Search before you answer.",
+    "model": "gpt-4o-mini",
+    "max_iterations": None,
+    "tools": [
+        {
+            "tool_id": "65f1c2a3b4d5e6f708192a41",
+            "type": "knowledge_base",
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "kb_name": "Handbook",
+            "tool_name": "search_handbook",
+            "tool_description": "Search Handbook knowledge base",
+            "default_top_k": 5,
+            "default_min_score": None,
+            "is_broken": False,
+        }
+    ],
+    "created_at": "2026-01-31T12:00:00Z",
+    "updated_at": "2026-01-31T12:00:00Z",
+    "created_by": "3f9c1d2e4b5a6978",
+    "updated_by": "3f9c1d2e4b5a6978",
+}
+
+
 class CreateAgent(StrictModel):
+    model_config = example({"name": "Support", "instructions": "Search before you answer."})
+
     name: Name
     instructions: Instructions = Field(default="", description="Instructions for the model.")
     model: ModelName | None = Field(
@@ -32,6 +60,8 @@ class CreateAgent(StrictModel):
 class ChangeAgent(StrictModel):
     """Changes of an agent. Fields that are left out do not change."""
 
+    model_config = example({"max_iterations": 5})
+
     name: Name | None = None
     instructions: Instructions | None = Field(default=None, description="Instructions for the model.")
     model: ModelName | None = None
@@ -42,6 +72,8 @@ class ChangeAgent(StrictModel):
 
 class AddTool(StrictModel):
     """A tool that searches a knowledge base. By default its name and description are made from that of the base."""
+
+    model_config = example({"kb_id": "65f1c2a3b4d5e6f708192a3b"})
 
     kb_id: ObjectId
     tool_name: ToolName | None = Field(
@@ -63,6 +95,8 @@ class AddTool(StrictModel):
 class ChangeTool(StrictModel):
     """Changes of a tool. Fields that are left out do not change."""
 
+    model_config = example({"default_top_k": 10})
+
     tool_name: ToolName | None = Field(default=None, description="Name by which the model calls the tool.")
     tool_description: ToolDescription | None = Field(default=None, description="Description of the tool for the model.")
     default_top_k: TopK | None = Field(
@@ -74,6 +108,8 @@ class ChangeTool(StrictModel):
 
 
 class ChangeNamedTool(ChangeTool):
+    model_config = example({"tool_id": "65f1c2a3b4d5e6f708192a41", "default_top_k": 10})
+
     tool_id: ObjectId
 
 
@@ -97,6 +133,8 @@ class ToolView(BaseModel):
 
 
 class AgentView(BaseModel):
+    model_config = example(_AGENT)
+
     agent_id: str
     name: str
     instructions: str = Field(description="Instructions for the model.")
@@ -112,6 +150,8 @@ class AgentView(BaseModel):
 
 
 class AgentList(BaseModel):
+    model_config = example({"agents": [_AGENT], "total_count": 1})
+
     agents: list[AgentView]
     total_count: int = Field(description="Number of items on all pages.")
 
@@ -127,4 +167,20 @@ class AvailableKnowledgeBase(BaseModel):
 
 
 class AvailableKnowledgeBases(BaseModel):
+    model_config = example(
+        {
+            "knowledge_bases": [
+                {
+                    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+                    "name": "Handbook",
+                    "description": "Rules for employees.",
+                    "status": "active",
+                    "document_count": 42,
+                    "chunk_count": 1250,
+                    "is_linked": True,
+                }
+            ]
+        }
+    )
+
     knowledge_bases: list[AvailableKnowledgeBase]

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 
 class AuditEntryView(BaseModel):
     entry_id: str
@@ -23,5 +25,23 @@ class AuditEntryView(BaseModel):
 
 
 class AuditEntryList(BaseModel):
+    model_config = example(
+        {
+            "entries": [
+                {
+                    "entry_id": "65f1c2a3b4d5e6f708192a51",
+                    "at": "2026-01-31T12:00:00Z",
+                    "key_id": "91f3c02a77de1b04",
+                    "operation": "knowledge_bases.pause",
+                    "target": {"kb_id": "65f1c2a3b4d5e6f708192a3b"},
+                    "outcome": "succeeded",
+                    "status": 200,
+                    "request_id": "0b6f3d1c9e2a4f58",
+                }
+            ],
+            "next_cursor": None,
+        }
+    )
+
     entries: list[AuditEntryView] = Field(description="Entries, newest first.")
     next_cursor: str | None = Field(description="`cursor` of the next page; null after the last page.")

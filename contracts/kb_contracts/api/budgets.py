@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from kb_contracts.api.model import StrictModel
+from kb_contracts.api.model import StrictModel, example
 
 MAX_SPUS: Final = 10**15
 MAX_USD: Final = 10**9
@@ -17,6 +17,8 @@ Usd = Annotated[float, Field(ge=0, le=MAX_USD, allow_inf_nan=False)]
 
 class PutBudget(StrictModel):
     """Limits in SPUs and in US dollars, which apply together: the first one reached counts."""
+
+    model_config = example({"soft": 80000, "hard": 100000, "soft_usd": None, "hard_usd": 25.0})
 
     soft: Spus | None = Field(
         description="SPUs a month from which `GET /budget` warns and `budget.soft_exceeded.v1` is published. null: no "
@@ -40,6 +42,22 @@ class PutBudget(StrictModel):
 
 
 class BudgetView(BaseModel):
+    model_config = example(
+        {
+            "soft": 80000,
+            "hard": 100000,
+            "soft_usd": None,
+            "hard_usd": 25.0,
+            "month": "2026-01",
+            "used": 1250,
+            "reserved": 0,
+            "used_usd": 0.0131,
+            "reserved_usd": 0.0,
+            "status": "ok",
+            "resets_at": "2026-02-01T00:00:00Z",
+        }
+    )
+
     soft: int | None = Field(description="SPUs a month from which there is a warning. null: no warning.")
     hard: int | None = Field(description="SPUs a month beyond which nothing is embedded. null: no limit.")
     soft_usd: float | None = Field(description="US dollars a month from which there is a warning. null: no warning.")

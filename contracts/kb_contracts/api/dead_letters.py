@@ -1,11 +1,33 @@
 """Dead letters: records of Kafka that could not be handled. Their content is never shown."""
 
 from datetime import datetime
+from typing import Final
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
+_DEAD_LETTER: Final = {
+    "dead_letter_id": "9b2f6c1e0d4a4f7c8a5b3e2d1c0f9a8b",
+    "topic": "document-events",
+    "partition": 3,
+    "offset": 1042,
+    "document_id": "handbook",
+    "reason": "unknown-text-ref",
+    "detail": "no text is stored under this text_ref for this document",
+    "size_bytes": 512,
+    "trace_id": None,
+    "occurred_at": "2026-01-31T12:00:00Z",
+    "filed_at": "2026-01-31T12:00:05Z",
+    "redriven_at": None,
+    "redriven_by": None,
+    "redriven_from": None,
+}
+
 
 class DeadLetterView(BaseModel):
+    model_config = example(_DEAD_LETTER)
+
     dead_letter_id: str
     topic: str = Field(description="Kafka topic from which the record was read.")
     partition: int
@@ -25,5 +47,7 @@ class DeadLetterView(BaseModel):
 
 
 class DeadLetterList(BaseModel):
+    model_config = example({"dead_letters": [_DEAD_LETTER], "total_count": 1})
+
     dead_letters: list[DeadLetterView]
     total_count: int = Field(description="Number of items on all pages.")

@@ -7,7 +7,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from kb_contracts.api.documents import PutDocument
-from kb_contracts.api.model import StrictModel
+from kb_contracts.api.model import StrictModel, example
 from kb_contracts.api.problems import FieldProblem
 from kb_contracts.identifiers import Identifier
 
@@ -37,6 +37,20 @@ class BatchOfDocuments(StrictModel):
     With a `revision` of their own they can be sent again: nothing changes that was accepted before.
     """
 
+    model_config = example(
+        {
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "tag_ids": ["hr"],
+                    "upload_date": "2026-01-31T12:00:00Z",
+                    "text": "Employees have 30 days of leave a year.",
+                }
+            ]
+        }
+    )
+
     documents: Annotated[list[UncheckedDocument], Field(min_length=1, max_length=MAX_BATCHED)]
 
 
@@ -61,6 +75,14 @@ class BatchOutcome(BaseModel):
 
 
 class BatchOutcomes(BaseModel):
+    model_config = example(
+        {
+            "accepted_count": 1,
+            "refused_count": 0,
+            "outcomes": [{"document_id": "handbook", "revision": 1, "changed": True, "problem": None}],
+        }
+    )
+
     accepted_count: int
     refused_count: int
     outcomes: list[BatchOutcome] = Field(description="Outcomes in the order of the documents.")

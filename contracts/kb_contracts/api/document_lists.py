@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.memberships import DocumentStatus
+from kb_contracts.api.model import example
 
 DocumentStage: TypeAlias = Literal["available", "waiting_for_text", "deleted"]
 DocumentListFilter: TypeAlias = DocumentStage | Literal["indexed", "empty", "pending", "running", "failed", "paused"]
@@ -39,5 +40,24 @@ class DocumentSummary(BaseModel):
 
 
 class DocumentPage(BaseModel):
+    model_config = example(
+        {
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "state": "available",
+                    "tag_ids": ["hr"],
+                    "upload_date": "2026-01-31T12:00:00Z",
+                    "content_type": "application/pdf",
+                    "text_revision": 1,
+                    "changed_at": "2026-01-31T12:00:00Z",
+                    "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     documents: list[DocumentSummary]
     total_count: int = Field(description="Number of items on all pages.")

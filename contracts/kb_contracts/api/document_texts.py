@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
 from kb_contracts.documents import Page
 
 MAX_CHARACTERS: Final = 200_000
@@ -12,6 +13,18 @@ MAX_CHARACTERS: Final = 200_000
 
 class DocumentText(BaseModel):
     """A part of the text of a document. Positions of chunks and citations refer to this text."""
+
+    model_config = example(
+        {
+            "document_id": "handbook",
+            "text": "Employees have 30 days of leave a year.",
+            "start": 0,
+            "end": 39,
+            "length": 39,
+            "revision": 1,
+            "pages": [{"page": 1, "start": 0, "end": 39}],
+        }
+    )
 
     document_id: str
     text: str = Field(description="Characters `start` to `end` of the text.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentStatus
-from kb_contracts.api.model import StrictModel, Timestamp
+from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
 from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
 
@@ -27,6 +27,16 @@ class PageOfText(Page):
 
 class PutDocument(DocumentRequestChange):
     """The text of a document, or the reference of a stored text, with its tags and metadata."""
+
+    model_config = example(
+        {
+            "document_name": "handbook.pdf",
+            "tag_ids": ["hr"],
+            "upload_date": "2026-01-31T12:00:00Z",
+            "text": "# Leave\n\nEmployees have 30 days of leave a year.",
+            "metadata": {"year": 2026},
+        }
+    )
 
     document_name: Annotated[Text, Field(min_length=1, max_length=1024)] = Field(
         description="Name of the document, for example its file name."
@@ -56,15 +66,21 @@ class PutDocument(DocumentRequestChange):
 
 
 class PatchTags(DocumentRequestChange):
+    model_config = example({"tag_ids": ["hr", "public"]})
+
     tag_ids: TagIds = Field(description="All tags that the document has from now on.")
 
 
 class PatchMetadata(DocumentRequestChange):
+    model_config = example({"metadata": {"year": 2026, "language": "en"}})
+
     metadata: Metadata = Field(description="All metadata that the document has from now on.")
 
 
 class AcceptedChange(BaseModel):
     """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
+
+    model_config = example({"document_id": "handbook", "revision": 1, "changed": True})
 
     document_id: str
     revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
@@ -75,6 +91,8 @@ class AcceptedChange(BaseModel):
 
 
 class StoredTextView(BaseModel):
+    model_config = example({"text_ref": "handbook/8c6976e5b5410415bde908bd4dee15df"})
+
     text_ref: str = Field(description="Reference to the text, for the field `text_ref` of an event within a day.")
 
 
@@ -94,6 +112,37 @@ class MembershipView(BaseModel):
 
 
 class DocumentView(DocumentState):
+    model_config = example(
+        {
+            "document_name": "handbook.pdf",
+            "alive": True,
+            "tag_ids": ["hr"],
+            "text_revision": 1,
+            "tags_revision": 1,
+            "metadata_revision": 1,
+            "deleted_revision": None,
+            "document_id": "handbook",
+            "upload_date": "2026-01-31T12:00:00Z",
+            "content_type": "application/pdf",
+            "source_digest": None,
+            "metadata": {"year": 2026},
+            "accepted_revision": 1,
+            "unsendable_messages": [],
+            "knowledge_bases": [
+                {
+                    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+                    "name": "Handbook",
+                    "status": "indexed",
+                    "chunk_count": 31,
+                    "indexed_at": "2026-01-31T12:00:05Z",
+                    "attempts": 0,
+                    "error": None,
+                    "next_attempt_at": None,
+                }
+            ],
+        }
+    )
+
     document_id: str
     upload_date: datetime | None
     content_type: str | None = Field(description="Media type of the original file, as given.")

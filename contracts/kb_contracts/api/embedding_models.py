@@ -1,6 +1,18 @@
 """Embedding models that a knowledge base can use."""
 
+from typing import Final
+
 from pydantic import BaseModel, Field
+
+from kb_contracts.api.model import example
+
+_MODEL: Final = {
+    "name": "text-embedding-3-small",
+    "provider": "openai",
+    "dimensions": 1536,
+    "max_input_tokens": 8191,
+    "key_present": True,
+}
 
 
 class EmbeddingModelView(BaseModel):
@@ -14,5 +26,7 @@ class EmbeddingModelView(BaseModel):
 
 
 class EmbeddingModelList(BaseModel):
+    model_config = example({"embedding_models": [_MODEL], "total_count": 1})
+
     embedding_models: list[EmbeddingModelView]
     total_count: int = Field(description="Number of items on all pages.")

@@ -5,6 +5,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
 SearchGroup: TypeAlias = Literal["day", "origin", "kb"]
 CitedBy = Literal["most_cited", "never_cited"]
@@ -24,6 +26,26 @@ class QueryInsight(BaseModel):
 
 
 class QueryInsights(BaseModel):
+    model_config = example(
+        {
+            "since": "2026-01-01T00:00:00Z",
+            "until": "2026-01-31T12:00:00Z",
+            "queries": [
+                {
+                    "query": "How many days of leave are there?",
+                    "searches": 12,
+                    "without_results": 0,
+                    "failed": 0,
+                    "mean_results": 4.8,
+                    "mean_ms": 61.3,
+                    "max_ms": 182.0,
+                    "last_asked_at": "2026-01-31T12:00:00Z",
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     since: datetime = Field(description="Beginning of the time range.")
     until: datetime = Field(description="End of the time range, excluded.")
     queries: list[QueryInsight]
@@ -41,6 +63,23 @@ class DocumentInsight(BaseModel):
 
 
 class DocumentInsights(BaseModel):
+    model_config = example(
+        {
+            "since": "2026-01-01T00:00:00Z",
+            "until": "2026-01-31T12:00:00Z",
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "runs": 7,
+                    "citations": 9,
+                    "last_cited_at": "2026-01-31T12:00:00Z",
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     since: datetime = Field(description="Beginning of the time range.")
     until: datetime = Field(description="End of the time range, excluded.")
     documents: list[DocumentInsight]
@@ -60,6 +99,24 @@ class SearchInsight(BaseModel):
 
 
 class SearchInsights(BaseModel):
+    model_config = example(
+        {
+            "since": "2026-01-01T00:00:00Z",
+            "until": "2026-01-31T12:00:00Z",
+            "groups": [
+                {
+                    "day": "2026-01-31",
+                    "origin": None,
+                    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+                    "searches": 12,
+                    "without_results": 1,
+                    "failed": 0,
+                    "mean_ms": 61.3,
+                }
+            ],
+        }
+    )
+
     since: datetime = Field(description="Beginning of the time range.")
     until: datetime = Field(description="End of the time range, excluded.")
     groups: list[SearchInsight] = Field(description="Groups in the order of day, origin and knowledge base.")

@@ -1,12 +1,27 @@
 """Jobs on a knowledge base."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 JobStatus = Literal["running", "done", "cancelled"]
 JobKind = Literal["scan", "reindex", "retry_failed", "resume"]
+
+
+_JOB_ID: Final = "65f1c2a3b4d5e6f708192a3c"
+_JOB: Final = {
+    "job_id": _JOB_ID,
+    "kind": "reindex",
+    "status": "running",
+    "total": 42,
+    "done": 17,
+    "failed": 0,
+    "eta_s": 12.5,
+    "created_at": "2026-01-31T12:00:00Z",
+}
 
 
 class StartedJob(BaseModel):
@@ -16,15 +31,41 @@ class StartedJob(BaseModel):
 
 
 class Reindexing(StartedJob):
+    model_config = example(
+        {
+            "status": "running",
+            "message": "42 documents are being indexed again.",
+            "job_id": _JOB_ID,
+            "document_count": 42,
+        }
+    )
+
     document_count: int = Field(description="Number of documents that are indexed again.")
 
 
 class Retrying(StartedJob):
+    model_config = example(
+        {
+            "status": "running",
+            "message": "3 failed documents are tried again.",
+            "job_id": _JOB_ID,
+            "retry_count": 3,
+        }
+    )
+
     retry_count: int = Field(description="Number of failed documents that are retried.")
 
 
 class RequestedDocument(BaseModel):
     """Confirmation that a document of a knowledge base is looked at again."""
+
+    model_config = example(
+        {
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "document_id": "handbook",
+            "message": "The document is being indexed again.",
+        }
+    )
 
     kb_id: str
     document_id: str
@@ -32,6 +73,8 @@ class RequestedDocument(BaseModel):
 
 
 class JobView(BaseModel):
+    model_config = example(_JOB)
+
     job_id: str
     kind: JobKind = Field(
         description="Kind of job: `reindex`, `retry_failed`, `scan` after a change of tags or limits, or `resume`."
@@ -47,5 +90,7 @@ class JobView(BaseModel):
 
 
 class JobList(BaseModel):
+    model_config = example({"jobs": [_JOB], "total_count": 1})
+
     jobs: list[JobView] = Field(description="Jobs of the knowledge base, newest first.")
     total_count: int = Field(description="Number of items on all pages.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from kb_contracts.api.filter_keys import INSTEAD, UNSAFE_NAMES
-from kb_contracts.api.model import MinScore, Name, PerMinute, StrictModel
+from kb_contracts.api.model import MinScore, Name, PerMinute, StrictModel, example
 from kb_contracts.identifiers import Identifier
 
 TextAnalyzer: TypeAlias = Literal[
@@ -62,6 +62,38 @@ IMMUTABLE: Final = (
 """Fields of a knowledge base that can't change once it exists."""
 
 
+_KNOWLEDGE_BASE: Final = {
+    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+    "name": "Handbook",
+    "description": "Rules for employees.",
+    "tag_ids": ["hr"],
+    "dead_tag_ids": [],
+    "chunker_type": "recursive",
+    "chunk_size": 512,
+    "chunk_overlap": 128,
+    "embedding_model": "text-embedding-3-small",
+    "embedding_dimensions": 1536,
+    "coalesce_neighbors": 0,
+    "min_score": None,
+    "text_analyzer": "lucene.english",
+    "text_normalization": 2,
+    "filterable_metadata": ["year"],
+    "max_chunks_per_document": 2000,
+    "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
+    "status": "active",
+    "status_reason": None,
+    "paused_at": None,
+    "warnings": [],
+    "document_count": 42,
+    "chunk_count": 1250,
+    "created_at": "2026-01-31T12:00:00Z",
+    "updated_at": "2026-01-31T12:00:00Z",
+    "created_by": "3f9c1d2e4b5a6978",
+    "updated_by": "3f9c1d2e4b5a6978",
+    "last_searched_at": None,
+}
+
+
 class RateLimits(StrictModel):
     """Limits of the calls that embed texts of a knowledge base, in addition to those of the provider."""
 
@@ -72,6 +104,8 @@ class RateLimits(StrictModel):
 
 
 class CreateKnowledgeBase(StrictModel):
+    model_config = example({"name": "Handbook", "tag_ids": ["hr"], "text_analyzer": "lucene.english"})
+
     name: Name
     description: Description = ""
     tag_ids: KnowledgeBaseTagIds = Field(
@@ -129,6 +163,8 @@ def _without_default(schema: dict[str, Any]) -> None:
 class ChangeKnowledgeBase(StrictModel):
     """Changes of a knowledge base. Fields that are left out do not change."""
 
+    model_config = example({"description": "Rules for employees.", "coalesce_neighbors": 1})
+
     # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
 
     name: Name = _unchanged()
@@ -160,6 +196,8 @@ class RateLimitsView(BaseModel):
 
 
 class KnowledgeBaseView(BaseModel):
+    model_config = example(_KNOWLEDGE_BASE)
+
     kb_id: str
     name: str
     description: str
@@ -206,6 +244,8 @@ class KnowledgeBaseView(BaseModel):
 
 
 class KnowledgeBaseList(BaseModel):
+    model_config = example({"knowledge_bases": [_KNOWLEDGE_BASE], "total_count": 1})
+
     knowledge_bases: list[KnowledgeBaseView]
     total_count: int = Field(description="Number of items on all pages.")
 
@@ -217,6 +257,17 @@ class SearchIndexView(BaseModel):
 
 
 class KnowledgeBaseStats(BaseModel):
+    model_config = example(
+        {
+            "document_count": 42,
+            "chunk_count": 1250,
+            "total_documents_with_tags": 43,
+            "last_indexed_at": "2026-01-31T12:00:00Z",
+            "spus": 1250,
+            "search_indexes": [{"name": "chunks_vector", "status": "READY", "queryable": True}],
+        }
+    )
+
     document_count: int = Field(description="Number of indexed documents.")
     chunk_count: int = Field(description="Number of searchable chunks.")
     total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")

@@ -1,18 +1,30 @@
 """Providers of models for which an organization has a key of its own."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from kb_contracts.api.model import PerMinute, StrictModel
+from kb_contracts.api.model import PerMinute, StrictModel, example
 
 # What an HTTP header can carry.
 ProviderApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
 ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
 
+_PROVIDER: Final = {
+    "provider": "openai",
+    "api_key_last4": "x7Qa",
+    "api_base": None,
+    "requests_per_minute": 500,
+    "tokens_per_minute": None,
+    "updated_at": "2026-01-31T12:00:00Z",
+    "updated_by": "3f9c1d2e4b5a6978",
+}
+
 
 class PutLlmProvider(StrictModel):
+    model_config = example({"api_key": "sk-...", "requests_per_minute": 500})
+
     api_key: ProviderApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
     api_base: ApiBase | None = Field(
         default=None,
@@ -27,6 +39,8 @@ class PutLlmProvider(StrictModel):
 
 
 class LlmProviderView(BaseModel):
+    model_config = example(_PROVIDER)
+
     provider: str
     api_key_last4: str | None = Field(description="Last four characters of the key; null if the key is short.")
     api_base: str | None = Field(description="Address of the provider; null: its usual one.")
@@ -37,5 +51,7 @@ class LlmProviderView(BaseModel):
 
 
 class LlmProviderList(BaseModel):
+    model_config = example({"llm_providers": [_PROVIDER], "total_count": 1})
+
     llm_providers: list[LlmProviderView] = Field(description="Providers with a key of the organization, by name.")
     total_count: int = Field(description="Number of items on all pages.")

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
 from kb_contracts.commands import Reason
 
 OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
@@ -36,6 +37,24 @@ class ListedDocumentView(BaseModel):
 
 
 class DocumentList(BaseModel):
+    model_config = example(
+        {
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "status": "indexed",
+                    "chunk_count": 31,
+                    "indexed_at": "2026-01-31T12:00:05Z",
+                    "attempts": 0,
+                    "error": None,
+                    "next_attempt_at": None,
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     documents: list[ListedDocumentView]
     total_count: int = Field(description="Number of items on all pages.")
 
@@ -83,6 +102,37 @@ class JobState(BaseModel):
 
 
 class ExplanationView(BaseModel):
+    model_config = example(
+        {
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "document_id": "handbook",
+            "status": "indexed",
+            "reason": "The document is searchable.",
+            "knowledge_base_tag_ids": ["hr"],
+            "shared_tag_ids": ["hr"],
+            "document": {
+                "document_name": "handbook.pdf",
+                "alive": True,
+                "tag_ids": ["hr"],
+                "text_revision": 1,
+                "tags_revision": 1,
+                "metadata_revision": None,
+                "deleted_revision": None,
+            },
+            "events": [
+                {
+                    "event_id": "0b9d3c5e-6f1a-4a53-9a44-5d2e7f8a9b0c",
+                    "type": "document.ocr_completed.v1",
+                    "revision": 1,
+                    "trace_id": None,
+                    "applied_at": "2026-01-31T12:00:00Z",
+                }
+            ],
+            "indexed": {"version": 1, "chunk_count": 31, "text_revision": 1, "indexed_at": "2026-01-31T12:00:05Z"},
+            "job": None,
+        }
+    )
+
     kb_id: str
     document_id: str
     status: DocumentStatus = Field(description="State of the document in the knowledge base.")
@@ -114,6 +164,30 @@ class ChunkView(BaseModel):
 
 
 class ChunkList(BaseModel):
+    model_config = example(
+        {
+            "document_id": "handbook",
+            "version": 1,
+            "chunks": [
+                {
+                    "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+                    "chunk_index": 0,
+                    "content": "# Leave\n\nEmployees have 30 days of leave a year.",
+                    "token_count": 13,
+                    "start": 0,
+                    "end": 49,
+                    "page_start": None,
+                    "page_end": None,
+                    "heading_path": ["Leave"],
+                    "chunk_type": "text",
+                    "indexed_at": "2026-01-31T12:00:05Z",
+                }
+            ],
+            "skip": 0,
+            "total_count": 31,
+        }
+    )
+
     document_id: str
     version: int = Field(
         description="Version of the indexed document. If it differs between two pages, read from the first page again."
@@ -125,6 +199,27 @@ class ChunkList(BaseModel):
 
 class OpenedChunk(ChunkView):
     """A passage that a search result or a citation names, with the document that contains it."""
+
+    model_config = example(
+        {
+            "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+            "chunk_index": 0,
+            "content": "Employees have 30 days of leave a year.",
+            "token_count": 9,
+            "start": 0,
+            "end": 39,
+            "page_start": None,
+            "page_end": None,
+            "heading_path": ["Leave"],
+            "chunk_type": "text",
+            "indexed_at": "2026-01-31T12:00:00Z",
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "document_id": "handbook",
+            "document_name": "handbook.pdf",
+            "upload_date": "2026-01-31T12:00:00Z",
+            "metadata": {"year": 2026},
+        }
+    )
 
     kb_id: str
     document_id: str

@@ -75,7 +75,8 @@ class _FilterSchema:
                 "maxLength": MAX_KEY_CHARACTERS,
                 "not": {"pattern": rf"^({reserved})(\.|$)|(^|\.)({unsafe})(\.|$)"},
             },
-            "additionalProperties": _condition(_SCALAR, ordered=_ORDERED),
+            # In TypeScript the type of all keys has to include those of `$and` and `$or`.
+            "additionalProperties": {"anyOf": [_condition(_SCALAR, ordered=_ORDERED), filters]},
             "maxProperties": MAX_CLAUSES,
             "examples": list(_EXAMPLES),
         }

@@ -5,6 +5,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 MetadataType: TypeAlias = Literal["string", "number", "boolean", "date"]
 MetadataKeyValue: TypeAlias = bool | int | float | str | datetime
 
@@ -37,6 +39,29 @@ class MetadataKeyView(BaseModel):
 
 
 class MetadataKeyList(BaseModel):
+    model_config = example(
+        {
+            "keys": [
+                {
+                    "key": "year",
+                    "document_count": 42,
+                    "filterable": True,
+                    "types": [
+                        {
+                            "type": "number",
+                            "document_count": 42,
+                            "least": 2019,
+                            "greatest": 2026,
+                            "top_values": [{"value": 2026, "document_count": 17}],
+                        }
+                    ],
+                }
+            ],
+            "document_count": 42,
+            "is_exact": True,
+        }
+    )
+
     keys: list[MetadataKeyView] = Field(description="Keys by the number of their documents, at most 200.")
     document_count: int = Field(description="Number of documents that were looked at.")
     is_exact: bool = Field(

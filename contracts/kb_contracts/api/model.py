@@ -1,8 +1,9 @@
 """Building blocks of requests and responses."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +17,11 @@ from pydantic import (
 )
 
 
+def example(value: Mapping[str, Any]) -> ConfigDict:
+    """Return the configuration of a model that is a whole request or response, with an example for its readers."""
+    return ConfigDict(json_schema_extra={"examples": [dict(value)]})
+
+
 class StrictModel(BaseModel):
     """A request body: unknown fields are errors, and strings are not converted to numbers."""
 
@@ -24,6 +30,8 @@ class StrictModel(BaseModel):
 
 class MessageResponse(BaseModel):
     """Confirmation that a request was carried out."""
+
+    model_config = example({"message": "Knowledge base deleted successfully"})
 
     message: str
 

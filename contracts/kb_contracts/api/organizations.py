@@ -5,8 +5,22 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 
 class OrganizationDeletionView(BaseModel):
+    model_config = example(
+        {
+            "organization_id": "acme",
+            "state": "running",
+            "step": "rows",
+            "requested_at": "2026-01-31T12:00:00Z",
+            "requested_by": "3f9c1d2e4b5a6978",
+            "deleted": {"knowledge_bases": 3, "documents": 1240},
+            "finished_at": None,
+        }
+    )
+
     organization_id: str
     state: Literal["running", "done"]
     step: str = Field(

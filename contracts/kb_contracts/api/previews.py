@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseTagIds, MaxChunks, TextAnalyzer
-from kb_contracts.api.model import ObjectId, StrictModel
+from kb_contracts.api.model import ObjectId, StrictModel, example
 from kb_contracts.identifiers import Identifier
 
 MAX_PREVIEW_CHARACTERS = 200_000
@@ -168,6 +168,38 @@ class DetectedLanguage(BaseModel):
 
 
 class KnowledgeBasePreview(BaseModel):
+    model_config = example(
+        {
+            "settings": {
+                "chunker_type": "recursive",
+                "chunk_size": 512,
+                "chunk_overlap": 128,
+                "embedding_model": "text-embedding-3-small",
+                "max_chunks_per_document": 2000,
+            },
+            "documents": {
+                "embedding_count": 1250,
+                "cached_count": 0,
+                "spus": 1250,
+                "usd": 0.0131,
+                "document_count": 42,
+                "chunk_count": 1250,
+                "too_large_count": 0,
+                "waiting_count": 1,
+                "removed_document_count": 0,
+                "duration_s": 35.0,
+                "is_exact": True,
+                "estimate_reason": None,
+                "sampled_document_count": 42,
+                "sample_error": None,
+            },
+            "text": None,
+            "language": {"language": "en", "share": 0.98, "sampled_document_count": 42},
+            "suggested_text_analyzer": "lucene.english",
+            "warnings": [],
+        }
+    )
+
     settings: PreviewedSettings
     documents: PreviewedDocuments | None = Field(
         description="Documents with the tags; null if neither `tag_ids` nor `kb_id` was given."

@@ -1,5 +1,8 @@
 """Error responses: `application/problem+json` (RFC 9457)."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -25,3 +28,75 @@ class Problem(BaseModel):
     fields: list[FieldProblem] | None = Field(
         default=None, description="Fields that are not valid. Only in a `validation-error` or `immutable-field`."
     )
+
+
+STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
+    "bad-request": (400,),
+    "body-too-large": (413,),
+    "budget-exhausted": (402,),
+    "caller-left": (499,),
+    "chunker-unavailable": (422,),
+    "concurrent-change": (409,),
+    "connection-lost": (502,),
+    "dead-letter-too-large": (409,),
+    "document-not-failed": (409,),
+    "event-too-large": (413,),
+    "filter-building": (409,),
+    "filter-too-broad": (422,),
+    "idempotency-key-in-use": (409,),
+    "idempotency-key-reused": (422,),
+    "immutable-field": (422,),
+    "incomplete-body": (400,),
+    "index-not-ready": (503,),
+    "internal-error": (500,),
+    "invalid-answer": (422,),
+    "invalid-filter": (422,),
+    "job-not-cancellable": (409,),
+    "kb-limit": (409,),
+    "key-limited": (403,),
+    "malformed-json": (400,),
+    "messages-refused": (422,),
+    "method-not-allowed": (405,),
+    "missing-scope": (403,),
+    "model-not-allowed": (422,),
+    "no-greater-revision": (409,),
+    "not-filterable": (422,),
+    "not-found": (404,),
+    "not-http": (400,),
+    "outcome-unknown": (503,),
+    "overloaded": (503,),
+    "passage-replaced": (410,),
+    "plan-not-waiting": (409,),
+    "precondition-failed": (412,),
+    "provider-key-missing": (422,),
+    "provider-keys-not-available": (503,),
+    "provider-refused": (422, 503),
+    "provider-unavailable": (503,),
+    "query-refused": (422,),
+    "quota-exceeded": (409,),
+    "request-timeout": (408,),
+    "run-begun": (409,),
+    "run-budget-exhausted": (422,),
+    "run-cancelled": (409,),
+    "run-ended": (409,),
+    "search-overloaded": (503,),
+    "search-unavailable": (503,),
+    "secret-shown-once": (409,),
+    "service-unavailable": (503,),
+    "tool-exists": (400,),
+    "tool-limit": (422,),
+    "too-many-at-once": (429,),
+    "too-many-connections": (503,),
+    "too-many-failed-authentications": (429,),
+    "too-many-requests": (429,),
+    "unauthenticated": (401,),
+    "unavailable": (503,),
+    "unknown-model": (422,),
+    "unknown-price": (422,),
+    "unknown-tag": (422,),
+    "unknown-text-ref": (422,),
+    "unsupported-media-type": (415,),
+    "validation-error": (422,),
+    "waiting-for-text": (409,),
+}
+"""Slugs of all problems, each with its statuses. docs/reference/errors.md says what they mean and what to do."""

@@ -1,15 +1,30 @@
 """Prompts: instructions for a chat model, with the knowledge bases that it searches."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from kb_contracts.api.model import Name, ObjectId, StrictModel
+from kb_contracts.api.model import Name, ObjectId, StrictModel, example
 from kb_contracts.api.runs import KbIds, ModelName
 from kb_contracts.documents import Text
 
 Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
+
+
+_PROMPT: Final = {
+    "prompt_id": "65f1c2a3b4d5e6f708192a3e",
+    "name": "Answer employees",
+    "content": "Answer questions of employees in two sentences.",
+    "model": "gpt-4o-mini",
+    "schema": None,
+    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+    "kb_ids": ["65f1c2a3b4d5e6f708192a3b"],
+    "created_at": "2026-01-31T12:00:00Z",
+    "updated_at": "2026-01-31T12:00:00Z",
+    "created_by": "3f9c1d2e4b5a6978",
+    "updated_by": "3f9c1d2e4b5a6978",
+}
 
 
 class _NamesKnowledgeBases(StrictModel):
@@ -28,6 +43,14 @@ class _NamesKnowledgeBases(StrictModel):
 
 
 class CreatePrompt(_NamesKnowledgeBases):
+    model_config = example(
+        {
+            "name": "Answer employees",
+            "content": "Answer questions of employees in two sentences.",
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+        }
+    )
+
     name: Name
     content: Content = Field(description="Instructions for the model.")
     model: ModelName | None = Field(
@@ -40,6 +63,8 @@ class CreatePrompt(_NamesKnowledgeBases):
 class ChangePrompt(_NamesKnowledgeBases):
     """Changes of a prompt. Fields that are left out do not change."""
 
+    model_config = example({"content": "Answer questions of employees in one sentence."})
+
     name: Name | None = None
     content: Content | None = Field(default=None, description="Instructions for the model.")
     model: ModelName | None = None
@@ -49,7 +74,7 @@ class ChangePrompt(_NamesKnowledgeBases):
 
 
 class PromptView(BaseModel):
-    model_config = ConfigDict(validate_by_name=True)
+    model_config = ConfigDict(validate_by_name=True) | example(_PROMPT)
 
     prompt_id: str
     name: str
@@ -67,5 +92,7 @@ class PromptView(BaseModel):
 
 
 class PromptList(BaseModel):
+    model_config = example({"prompts": [_PROMPT], "total_count": 1})
+
     prompts: list[PromptView]
     total_count: int = Field(description="Number of items on all pages.")

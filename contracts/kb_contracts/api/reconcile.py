@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
+
+from kb_contracts.api.model import example
 
 MAX_EXAMPLES: Final = 10
 
@@ -12,7 +14,29 @@ ShownPlanState = Literal["requested", "running", "planned", "stopped", "approved
 KindCounts = Annotated[Mapping[str, int], Field(description="Number of documents by kind of drift.")]
 
 
+_PLAN: Final[dict[str, Any]] = {
+    "plan_id": "65f1c2a3b4d5e6f708192a3d",
+    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+    "document_id": None,
+    "dry_run": True,
+    "state": "planned",
+    "found": {"missing": 1},
+    "repaired": {},
+    "slices": 1,
+    "compared": 1,
+    "skipped": [],
+    "requested_by": "3f9c1d2e4b5a6978",
+    "approved_by": None,
+    "created_at": "2026-01-31T12:00:00Z",
+    "finished_at": "2026-01-31T12:00:05Z",
+    "error": None,
+}
+_NO_DRIFT: Final = {"count": 0, "examples": []}
+
+
 class PlanView(BaseModel):
+    model_config = example(_PLAN)
+
     plan_id: str
     kb_id: str | None = Field(description="Id of the knowledge base; null for all of the organization.")
     document_id: str | None = Field(description="Id of the document; null for all documents.")
@@ -48,6 +72,26 @@ class RepairView(BaseModel):
 
 
 class PlanWithRepairs(PlanView):
+    model_config = example(
+        {
+            **_PLAN,
+            "missing_documents": {"count": 1, "examples": ["handbook"]},
+            "stale_documents": _NO_DRIFT,
+            "orphaned_vectors": _NO_DRIFT,
+            "missing_embeddings": _NO_DRIFT,
+            "repairs": [
+                {
+                    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+                    "kind": "missing",
+                    "document_id": "handbook",
+                    "problem": "a document has a tag of the KB, but no row in `document_index` and no job",
+                    "repair": "command to the indexer",
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     missing_documents: DriftedDocuments = Field(description="Documents that should be indexed and are not.")
     stale_documents: DriftedDocuments = Field(
         description="Documents that are indexed although they were deleted or have no tag of the knowledge base."
@@ -63,6 +107,8 @@ class PlanWithRepairs(PlanView):
 
 
 class PlanList(BaseModel):
+    model_config = example({"plans": [_PLAN], "total_count": 1})
+
     plans: list[PlanView]
     total_count: int = Field(description="Number of items on all pages.")
 
@@ -80,5 +126,22 @@ class PassView(BaseModel):
 
 
 class PassList(BaseModel):
+    model_config = example(
+        {
+            "passes": [
+                {
+                    "kind": "full",
+                    "started_at": "2026-01-31T12:00:00Z",
+                    "finished_at": "2026-01-31T12:00:05Z",
+                    "knowledge_bases": 3,
+                    "found": {"missing": 1},
+                    "repaired": {"missing": 1},
+                    "stopped": {},
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
     passes: list[PassView]
     total_count: int = Field(description="Number of items on all pages.")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
-from kb_contracts.api.runs import CitationView
+from kb_contracts.api.runs import CitationView, RunView
 
 EventName = Literal["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
 
@@ -38,29 +38,11 @@ class AnswerDelta(BaseModel):
     text: str = Field(description="Next piece of the text.")
 
 
-class RunFinished(BaseModel):
-    """The end of a run. After an error of the service only `status` and `error` are given."""
+class CrashedRun(BaseModel):
+    """A run that ended because of an error of the service, which is all that is known of it."""
 
-    run_id: str | None = None
-    thread_id: str | None = Field(default=None, description="Conversation of the run; null if it has none.")
-    document_id: str | None = Field(default=None, description="Document that the run is about; null if about none.")
-    document_truncated: bool = Field(default=False, description="Whether the model saw only the beginning of its text.")
-    status: Literal["completed", "failed", "cancelled"]
-    answer: str | None = Field(default=None, description="Answer of the model; null if there is none.")
-    error: dict[str, Any] | None = Field(
-        default=None, description="`type` and `detail` of the error; null if there is none."
-    )
-    citations: list[CitationView] = Field(default=[], description="Passages that the answer cites.")
-    dropped_citations: int = Field(
-        default=0, description="Number of citations that were removed because no passage of the run has their id."
-    )
-    iterations: int = Field(default=0, description="Number of calls of the model.")
-    prompt_tokens: int = Field(default=0, description="Number of tokens of all prompts.")
-    completion_tokens: int = Field(default=0, description="Number of tokens of all completions.")
-    cost_usd: float | None = Field(
-        default=None, description="Cost of the model in US dollars; null if its price is not known."
-    )
-    spus: int = Field(default=0, description="SPUs charged for the searches of the run.")
+    status: Literal["failed"]
+    error: dict[str, Any] = Field(description="`type` of the error.")
 
 
 class RunStartedEvent(BaseModel):
@@ -90,7 +72,7 @@ class CitationEvent(BaseModel):
 
 class RunFinishedEvent(BaseModel):
     event: Literal["run.finished"]
-    data: RunFinished
+    data: RunView | CrashedRun
 
 
 _DELTA: Final = {"event": "answer.delta", "data": {"iteration": 2, "text": "Employees have"}}

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
-from kb_contracts.api.model import ObjectId, StrictModel
+from kb_contracts.api.model import ObjectId, StrictModel, example
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
 
@@ -27,6 +27,53 @@ ModelName = Annotated[
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
 
+_CITATION: Final = {
+    "number": 1,
+    "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+    "citation": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+    "kb_id": "65f1c2a3b4d5e6f708192a3b",
+    "document_id": "handbook",
+    "source": "handbook.pdf",
+    "chunk_index": 0,
+    "page_start": 3,
+    "page_end": 3,
+    "relevance": 0.83,
+    "start": 0,
+    "end": 39,
+    "heading_path": ["Leave"],
+    "text": "Employees have 30 days of leave a year.",
+    "truncated": False,
+}
+_QUESTION: Final = {"role": "user", "content": "How many days of leave are there?"}
+_RUN: Final = {
+    "run_id": "65f1c2a3b4d5e6f708192a42",
+    "thread_id": None,
+    "prompt_id": None,
+    "agent_id": None,
+    "document_id": None,
+    "document_name": None,
+    "document_truncated": False,
+    "key_id": "3f9c1d2e4b5a6978",
+    "origin": "sdk",
+    "kb_ids": ["65f1c2a3b4d5e6f708192a3b"],
+    "feedback": None,
+    "model": "gpt-4o-mini",
+    "status": "completed",
+    "question": [_QUESTION],
+    "answer": "Employees have 30 days of leave a year [1].",
+    "error": None,
+    "citations": [_CITATION],
+    "dropped_citations": 0,
+    "iterations": 2,
+    "prompt_tokens": 1480,
+    "completion_tokens": 96,
+    "cost_usd": 0.00028,
+    "spus": 1,
+    "started_at": "2026-01-31T12:00:00Z",
+    "finished_at": "2026-01-31T12:00:05Z",
+}
+
+
 class RunMessage(StrictModel):
     role: Literal["user", "assistant"]
     content: Annotated[Text, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)] = Field(
@@ -46,6 +93,8 @@ class RunBudget(StrictModel):
 
 class RunRequest(StrictModel):
     """A run of a prompt (`prompt_id`), of an agent (`agent_id`), or of `messages` with `kb_id` or `kb_ids`."""
+
+    model_config = example({"messages": [_QUESTION], "kb_ids": ["65f1c2a3b4d5e6f708192a3b"]})
 
     prompt_id: ObjectId | None = Field(default=None, description="Prompt to run.")
     agent_id: ObjectId | None = Field(default=None, description="Agent to run.")
@@ -128,11 +177,18 @@ RunRating: TypeAlias = Literal["up", "down"]
 class RunFeedback(StrictModel):
     """Judgement of a person on the answer of a run."""
 
+    model_config = example({"rating": "up", "comment": "Right, and it cites the current handbook."})
+
     rating: RunRating
     comment: Annotated[Text, Field(max_length=2_000)] = Field(default="", description="Reason in words.")
 
 
+WantedRunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "lost"]
+
+
 class RunSummary(BaseModel):
+    model_config = example(_RUN)
+
     run_id: str
     thread_id: str | None = Field(description="Conversation of the run; null if it has none.")
     prompt_id: str | None = Field(description="Prompt of the run; null if it has none.")
@@ -171,10 +227,20 @@ class RunSummary(BaseModel):
 class RunView(RunSummary):
     """A run with all messages and tool calls."""
 
+    model_config = example(
+        {
+            **_RUN,
+            "messages": [_QUESTION, {"role": "assistant", "content": "Employees have 30 days of leave a year [1]."}],
+            "tool_calls": [],
+        }
+    )
+
     messages: list[dict[str, Any]] = Field(description="All messages exchanged with the model.")
     tool_calls: list[dict[str, Any]] = Field(description="Calls of tools, with arguments and results.")
 
 
 class RunList(BaseModel):
+    model_config = example({"runs": [_RUN], "total_count": 1})
+
     runs: list[RunSummary]
     total_count: int = Field(description="Number of items on all pages.")

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_
 from pydantic_core import PydanticCustomError
 
 from kb_contracts.api.metadata_filter import MetadataFilter
-from kb_contracts.api.model import StrictModel, Timestamp
+from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
 
@@ -26,7 +26,47 @@ SearchOrigin: TypeAlias = Literal["sdk", "console", "dashboard", "cli"]
 KbStatus = Literal["indexing", "active", "error"]
 
 
+_RESULTS: Final = {
+    "results": [
+        {
+            "content": "Employees have 30 days of leave a year.",
+            "source": "handbook.pdf",
+            "document_id": "handbook",
+            "chunk_index": 0,
+            "relevance": 0.83,
+            "is_matched": True,
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "scores": {"vector": 0.83, "text": 4.2, "fused": 0.0328},
+            "page_start": 3,
+            "page_end": 3,
+            "heading_path": ["Leave"],
+            "metadata": {"year": 2026},
+            "chunk_id": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+            "citation": "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0",
+            "start": 0,
+            "end": 39,
+            "highlights": [{"start": 18, "end": 22}],
+            "truncated": False,
+        }
+    ],
+    "query": "How many days of leave are there?",
+    "total_count": 1,
+    "total_count_is_exact": True,
+    "skip": 0,
+    "top_k": 5,
+    "omitted_count": 0,
+    "total_tokens": 9,
+    "spu_charged": 1,
+    "query_vector_cached": False,
+    "timings_ms": {"embed": 84.0, "vector": 6.1, "text": 4.7, "read": 2.2, "total": 93.5},
+    "degraded": [],
+}
+_QUERY: Final = {"query": "How many days of leave are there?", "top_k": 5, "metadata_filter": {"year": 2026}}
+
+
 class SearchRequest(StrictModel):
+    model_config = example(_QUERY)
+
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)] = Field(
         description="Question or words to search for."
     )
@@ -81,6 +121,8 @@ class SearchRequest(StrictModel):
 
 
 class SearchSeveralRequest(SearchRequest):
+    model_config = example({**_QUERY, "kb_ids": ["65f1c2a3b4d5e6f708192a3b"]})
+
     kb_ids: Annotated[list[RequestedKbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
         None, description="Knowledge bases to search. Default: all of the organization."
     )
@@ -172,6 +214,8 @@ class Results(BaseModel):
 
 
 class SearchResponse(Results):
+    model_config = example({**_RESULTS, "kb_status": "active"})
+
     kb_status: KbStatus = Field(
         description="Status of the knowledge base. While it is `indexing`, documents are still being added."
     )
@@ -193,5 +237,13 @@ class FailedKnowledgeBase(BaseModel):
 
 
 class SearchSeveralResponse(Results):
+    model_config = example(
+        {
+            **_RESULTS,
+            "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "name": "Handbook", "kb_status": "active"}],
+            "failures": [],
+        }
+    )
+
     knowledge_bases: list[SearchedKnowledgeBase] = Field(description="Knowledge bases that were searched.")
     failures: list[FailedKnowledgeBase] = Field(description="Knowledge bases that could not be searched.")

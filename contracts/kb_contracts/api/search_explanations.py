@@ -4,6 +4,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
 from kb_contracts.api.search import SearchRequest
 from kb_contracts.identifiers import Identifier
 
@@ -24,6 +25,8 @@ AbsenceReason: TypeAlias = Literal[
 class ExplainSearchRequest(SearchRequest):
     """A search, and the document to explain it for."""
 
+    model_config = example({"query": "How many days of leave are there?", "document_id": "handbook"})
+
     document_id: Identifier = Field(description="Document to explain the search for.")
 
 
@@ -35,6 +38,23 @@ class LegRank(BaseModel):
 
 
 class SearchExplanationView(BaseModel):
+    model_config = example(
+        {
+            "kb_id": "65f1c2a3b4d5e6f708192a3b",
+            "document_id": "handbook",
+            "reason": "beyond_page",
+            "detail": "Its best chunk is behind the results of this page. Ask for more results with top_k or skip.",
+            "position": None,
+            "filtered_out_by": [],
+            "vector": {"rank": 9, "score": 0.71},
+            "text": {"rank": 14, "score": 2.3},
+            "fused": {"rank": 11, "score": 0.029},
+            "relevance": 0.71,
+            "min_score": None,
+            "spu_charged": 0,
+        }
+    )
+
     kb_id: str
     document_id: str
     reason: AbsenceReason = Field(

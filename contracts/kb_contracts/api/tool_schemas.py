@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 
 class ToolFunctionView(BaseModel):
     name: str = Field(description="Name of the tool, from the name of the knowledge base.")
@@ -13,6 +15,21 @@ class ToolFunctionView(BaseModel):
 
 class ToolSchemaView(BaseModel):
     """Tool that searches one knowledge base, as an entry of `tools` of a chat completion."""
+
+    model_config = example(
+        {
+            "type": "function",
+            "function": {
+                "name": "search_handbook",
+                "description": "Searches the knowledge base Handbook: rules for all employees.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"query": {"type": "string", "description": "What to search for."}},
+                    "required": ["query"],
+                },
+            },
+        }
+    )
 
     type: Literal["function"]
     function: ToolFunctionView

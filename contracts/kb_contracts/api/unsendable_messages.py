@@ -1,11 +1,29 @@
 """Messages that Kafka refused permanently. Their content is never shown."""
 
 from datetime import datetime
+from typing import Final
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
+_MESSAGE: Final = {
+    "message_id": "65f1c2a3b4d5e6f708192a40",
+    "topic": "document-events",
+    "document_id": "handbook",
+    "reason": "too-large",
+    "size_bytes": 1048999,
+    "trace_id": None,
+    "created_at": "2026-01-31T12:00:00Z",
+    "unsendable_at": "2026-01-31T12:00:05Z",
+    "redriven_at": None,
+    "redriven_by": None,
+}
+
 
 class UnsendableMessageView(BaseModel):
+    model_config = example(_MESSAGE)
+
     message_id: str
     topic: str = Field(description="Kafka topic of the message.")
     document_id: str | None = Field(description="Id of the document, if the message concerns one.")
@@ -23,5 +41,7 @@ class UnsendableMessageView(BaseModel):
 
 
 class UnsendableMessageList(BaseModel):
+    model_config = example({"unsendable_messages": [_MESSAGE], "total_count": 1})
+
     unsendable_messages: list[UnsendableMessageView]
     total_count: int = Field(description="Number of items on all pages.")

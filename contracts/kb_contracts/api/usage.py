@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from kb_contracts.api.model import example
+
 ChargedOperation = Literal["index", "search", "chat"]
 
 
@@ -27,6 +29,16 @@ class UsageRow(BaseModel):
 
 
 class Usage(BaseModel):
+    model_config = example(
+        {
+            "since": "2026-01-01T00:00:00Z",
+            "until": "2026-01-31T12:00:00Z",
+            "usage": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "spus": 1250, "usd": 0.0131}],
+            "total_spus": 1250,
+            "total_usd": 0.0131,
+        }
+    )
+
     since: datetime = Field(description="Beginning of the time range.")
     until: datetime = Field(description="End of the time range, excluded.")
     usage: list[UsageRow] = Field(description="Charges of each group.")

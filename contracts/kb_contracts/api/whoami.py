@@ -5,6 +5,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.api_keys import KeyScope
+from kb_contracts.api.model import example
 
 
 class RequestLimitView(BaseModel):
@@ -15,6 +16,18 @@ class RequestLimitView(BaseModel):
 
 
 class WhoAmI(BaseModel):
+    model_config = example(
+        {
+            "organization_id": "acme",
+            "key_id": "3f9c1d2e4b5a6978",
+            "name": "ingest",
+            "scopes": ["read", "write"],
+            "kb_ids": None,
+            "expires_at": None,
+            "limits": {"administration": {"of_key": 600, "of_organization": 3000}},
+        }
+    )
+
     organization_id: str
     key_id: str = Field(description="Public part of the API key, between `kb_` and the secret.")
     name: str = Field(description="Name of the API key.")

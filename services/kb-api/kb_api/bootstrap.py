@@ -64,6 +64,26 @@ from kb_shared.service import process
 EMBEDDING_PATIENCE_S: Final = 5.0
 """Seconds that a request waits for the embedding provider: a person waits for the answer."""
 
+ROUTERS: Final = (
+    knowledge_bases.router,
+    previews.router,
+    documents.router,
+    document_contents.router,
+    documents_in_kb.router,
+    jobs.router,
+    tags.router,
+    dead_letters.router,
+    unsendable_messages.router,
+    usage.router,
+    api_keys.router,
+    llm_providers.router,
+    embedding_models.router,
+    reconcile.router,
+    audit.router,
+    whoami.router,
+    organization.router,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class KbApi:
@@ -152,25 +172,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         "Knowledge bases",
         api.settings,
         database=api.database,
-        routers=[
-            knowledge_bases.router,
-            previews.router,
-            documents.router,
-            document_contents.router,
-            documents_in_kb.router,
-            jobs.router,
-            tags.router,
-            dead_letters.router,
-            unsendable_messages.router,
-            usage.router,
-            api_keys.router,
-            llm_providers.router,
-            embedding_models.router,
-            reconcile.router,
-            audit.router,
-            whoami.router,
-            organization.router,
-        ],
+        routers=ROUTERS,
         ready=ready,
     )
     models = api.embedder.models

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -34,6 +35,15 @@ from kb_shared.mongo import schema_version, search_indexes
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.service import process
+
+ROUTERS: Final = (
+    routes.router,
+    tool_routes.router,
+    insight_routes.router,
+    run_routes.router,
+    prompt_routes.router,
+    agent_routes.router,
+)
 
 
 @asynccontextmanager
@@ -99,14 +109,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         "Knowledge base search",
         settings,
         database=database,
-        routers=[
-            routes.router,
-            tool_routes.router,
-            insight_routes.router,
-            run_routes.router,
-            prompt_routes.router,
-            agent_routes.router,
-        ],
+        routers=ROUTERS,
         endpoints=[Route("/mcp", mcp, methods=["POST"])],
         ready=partial(_why_not_ready, database),
         lifespan=lifespan,

@@ -42,7 +42,11 @@ Since = Annotated[
 Until = Annotated[Timestamp | None, Query(alias="to", description="End of the time range, excluded. Default: now.")]
 
 
-@router.get("/insights/knowledge-bases/{kb_id}/documents", summary="List cited or uncited documents")
+@router.get(
+    "/insights/knowledge-bases/{kb_id}/documents",
+    operation_id="insights.list_documents",
+    summary="List cited or uncited documents",
+)
 async def documents(
     database: Database,
     caller: Reader,
@@ -74,7 +78,7 @@ async def documents(
     return DocumentInsights(since=since, until=until, documents=found, total_count=total)
 
 
-@router.get("/insights/queries", summary="List queries")
+@router.get("/insights/queries", operation_id="insights.list_queries", summary="List queries")
 @open_to_limited_keys
 async def queries(
     database: Database,

@@ -1,3 +1,5 @@
+from typing import Final
+
 from kb_contracts.api.search import (
     SearchRequest,
     SearchResponse,
@@ -18,8 +20,30 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 router = organization_router("search")
 
+_PROBLEMS: Final = responses(
+    "budget-exhausted",
+    "filter-building",
+    "filter-too-broad",
+    "index-not-ready",
+    "invalid-filter",
+    "not-filterable",
+    "provider-key-missing",
+    "provider-refused",
+    "provider-unavailable",
+    "query-refused",
+    "search-overloaded",
+    "search-unavailable",
+    "unknown-model",
+    "unknown-price",
+)
 
-@router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429))
+
+@router.post(
+    "/knowledge-bases/{kb_id}/search",
+    operation_id="knowledge_bases.search",
+    summary="Search a knowledge base",
+    responses=_PROBLEMS,
+)
 async def search(
     knowledge_base_search: KnowledgeBaseSearch,
     limits: RequestLimits,
@@ -43,7 +67,7 @@ async def search(
     "/knowledge-bases/{kb_id}/search/explain",
     operation_id="knowledge_bases.explain_search",
     summary="Explain why a document is not among the results",
-    responses=responses(402, 409, 429),
+    responses=_PROBLEMS,
 )
 async def explain(
     explainer: SearchExplainer,
@@ -64,7 +88,12 @@ async def explain(
     return to_explanation_view(key, explanation)
 
 
-@router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429))
+@router.post(
+    "/knowledge-bases/search",
+    operation_id="knowledge_bases.search_several",
+    summary="Search several knowledge bases",
+    responses=_PROBLEMS,
+)
 @open_to_limited_keys
 async def search_several(
     knowledge_base_search: KnowledgeBaseSearch,

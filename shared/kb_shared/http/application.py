@@ -11,14 +11,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from kb_contracts.api.problems import Problem
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import Misconfigured
-from kb_shared.http import problems
+from kb_shared.http import openapi, problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
 from kb_shared.http.cursors import Cursors
 from kb_shared.http.dependencies import get_provided, provide
+from kb_shared.http.documentation import documentation_routes
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
@@ -65,7 +65,8 @@ def create_app(
         version=version("kb-shared"),
         lifespan=closing_key_use,
         middleware=[Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)],
-        # These pages load scripts from other hosts.
+        # The document of all services is served instead; FastAPI's pages load scripts from other hosts.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -91,10 +92,11 @@ def create_app(
     )
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
+    app.router.routes.extend(documentation_routes())
     app.router.routes.extend(endpoints)
     for router in routers:
         app.include_router(router)
-    _document_problems(app)
+    _complete_document(app, routers)
     return app
 
 
@@ -119,16 +121,12 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _document_problems(app: FastAPI) -> None:
+def _complete_document(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     generate = app.openapi
 
-    def openapi() -> dict[str, Any]:
-        document = generate()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        if "Problem" not in schemas:
-            schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas |= schema.pop("$defs")
-            schemas["Problem"] = schema
-        return document
+    def build_document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = openapi.complete(generate(), routers)
+        return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for changing its document
+    app.openapi = build_document  # type: ignore[method-assign]  # the way FastAPI documents for changing its document

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from kb_contracts.api.problems import STATUSES
 from kb_shared.errors import (
     BudgetExhausted,
     KbError,
@@ -36,13 +37,13 @@ DEFAULT_RETRY_AFTER_S = 1.0
 JsonResponses = dict[int | str, dict[str, Any]]
 
 
-def responses(*statuses: int) -> JsonResponses:
-    """Document problems of these statuses in OpenAPI."""
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status in statuses
-    }
+def responses(*slugs: str) -> JsonResponses:
+    """Declare the problems of a route, other than those of every route, for its OpenAPI document."""
+    found: JsonResponses = {}
+    for slug in slugs:
+        for status in STATUSES[slug]:
+            found.setdefault(status, {"x-problems": []})["x-problems"].append(slug)
+    return found
 
 
 def problem(

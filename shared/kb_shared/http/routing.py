@@ -41,12 +41,7 @@ HandleRequest: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 def organization_router(tag: str) -> APIRouter:
     """Create a router for resources of an organization. Each of its routes must have a caller as a dependency."""
-    return APIRouter(
-        prefix=ORGANIZATION_PATH,
-        tags=[tag],
-        route_class=StrictRoute,
-        responses=problems.responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
-    )
+    return APIRouter(prefix=ORGANIZATION_PATH, tags=[tag], route_class=StrictRoute)
 
 
 class StrictRoute(APIRoute):

@@ -4,11 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
+from kb_contracts.api.run_events import RunEvent
 from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayProcess
 from kb_local.server import poll_until
@@ -21,6 +23,7 @@ from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Knowledge
 from tests.scripted_model import PATIENCE_S, ScriptedModel, call
 
+RUN_EVENT: Final = TypeAdapter[Any](RunEvent)
 LONG = "A fence is a write that fails, as passage [1] says, and that is all of it."
 
 
@@ -41,7 +44,10 @@ async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: "):
-            yield name, json.loads(line.removeprefix("data: "))
+            data = json.loads(line.removeprefix("data: "))
+            described = RUN_EVENT.validate_python({"event": name, "data": data}).data
+            assert data.keys() <= type(described).model_fields.keys()
+            yield name, data
 
 
 async def test_a_run_streams_an_event_for_each_step(

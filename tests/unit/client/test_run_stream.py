@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -10,11 +11,14 @@ from kb_client import AsyncClient, Client, StreamBroken
 from kb_client.problems import IndexNotReadyError
 from kb_client.server_sent_events import EventStreamParser
 from kb_contracts.api.run_events import AnswerDeltaEvent, RunFinishedEvent, RunStartedEvent
+from kb_contracts.api.runs import RunView
 
 RUN_ID = "65f1c2a3b4d5e6f708192a42"
 STARTED = ("run.started", {"run_id": RUN_ID, "model": "m"})
 DELTA = ("answer.delta", {"iteration": 1, "text": "30 days"})
-FINISHED = ("run.finished", {"run_id": RUN_ID, "status": "completed", "answer": "30 days"})
+[EXAMPLE] = cast("dict[str, Any]", RunView.model_config["json_schema_extra"])["examples"]
+FINISHED = ("run.finished", EXAMPLE | {"run_id": RUN_ID, "answer": "30 days"})
+CRASHED = ("run.finished", {"status": "failed", "error": {"type": "internal-error"}})
 
 
 def encoded(*events: tuple[str, Mapping[str, object]]) -> bytes:
@@ -85,6 +89,20 @@ def test_a_stream_that_breaks_in_the_middle_names_the_run(error: Exception | Non
     with pytest.raises(StreamBroken, match=reason) as caught:
         follow()
     assert seen == ["run.started", "answer.delta"]
+    assert caught.value.run_id == RUN_ID
+
+
+def test_a_run_that_crashes_yields_its_last_event_and_raises() -> None:
+    seen: list[str] = []
+
+    def follow() -> None:
+        with client_of(Pieces(encoded(STARTED, CRASHED))).runs.stream(prompt_id=RUN_ID) as events:
+            for event in events:
+                seen.append(event.event)  # noqa: PERF401  # what came before the error counts, too
+
+    with pytest.raises(StreamBroken, match="an error of the service ended it") as caught:
+        follow()
+    assert seen == ["run.started", "run.finished"]
     assert caught.value.run_id == RUN_ID
 
 

@@ -1,5 +1,6 @@
 """Answers of our applications to malformed and unexpected requests."""
 
+import re
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -226,10 +227,26 @@ async def test_health_needs_no_key_and_says_why_it_is_not_ready(http: httpx.Asyn
     assert "python_info" in metrics.text
 
 
-async def test_the_openapi_document_defines_the_problem_that_routes_refer_to(http: httpx.AsyncClient) -> None:
+async def test_every_service_serves_the_document_of_all_services(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
     assert document["openapi"].startswith("3.1")
-    assert "Problem" in document["components"]["schemas"]
+    ids = {operation["operationId"] for path in document["paths"].values() for operation in path.values()}
+    assert {"knowledge_bases.create", "knowledge_bases.search"} <= ids
+
+
+async def test_the_page_of_the_documentation_loads_nothing_from_other_hosts(http: httpx.AsyncClient) -> None:
+    page = await http.get("/docs")
+    assert "default-src 'none'; script-src 'self';" in page.headers["content-security-policy"]
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert [each for each in loaded if "//" in each] == []
+    for name in (each for each in loaded if each.startswith("docs/")):
+        answer = await http.get(f"/{name}")
+        assert (answer.status_code, answer.headers["x-content-type-options"]) == (200, "nosniff")
+
+
+async def test_no_other_file_of_the_documentation_can_be_reached(http: httpx.AsyncClient) -> None:
+    for name in ("index.html", "..%2fdocumentation.py", "vendored.json", "%2e%2e/documentation.py"):
+        assert (await http.get(f"/docs/{name}")).status_code == 404
 
 
 def test_every_route_class_here_is_strict() -> None:

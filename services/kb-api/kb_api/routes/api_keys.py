@@ -17,7 +17,12 @@ router = organization_router("API keys")
 
 
 @router.post(
-    "/api-keys", summary="Create an API key", status_code=201, response_model=CreatedApiKey, responses=responses(409)
+    "/api-keys",
+    operation_id="api_keys.create",
+    summary="Create an API key",
+    status_code=201,
+    response_model=CreatedApiKey,
+    responses=responses("quota-exceeded", "secret-shown-once"),
 )
 async def create(database: Database, settings: Settings, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
     """Create a key of this organization. To rotate a key, create a second one first: both work until one is revoked."""
@@ -67,14 +72,16 @@ def _secret_shown_once(key_id: str) -> RequestError:
     )
 
 
-@router.get("/api-keys", summary="List API keys", response_model=ApiKeyList)
+@router.get("/api-keys", operation_id="api_keys.list", summary="List API keys", response_model=ApiKeyList)
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
     """List the API keys of this organization, also those that are revoked or expired."""
     keys, total_count = await api_keys.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return ApiKeyList(api_keys=[_view(key) for key in keys], total_count=total_count)
 
 
-@router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
+@router.delete(
+    "/api-keys/{key_id}", operation_id="api_keys.revoke", summary="Revoke an API key", response_model=MessageResponse
+)
 async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key. The next request with it is refused."""
 

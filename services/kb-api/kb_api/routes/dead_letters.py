@@ -22,7 +22,9 @@ TopicFilter = Annotated[Word | None, Query(description="Only records of this top
 ReasonFilter = Annotated[Word | None, Query(description="Only records with this reason.")]
 
 
-@router.get("/dead-letters", summary="List dead letters", response_model=DeadLetterList)
+@router.get(
+    "/dead-letters", operation_id="dead_letters.list", summary="List dead letters", response_model=DeadLetterList
+)
 async def list_all(
     database: Database,
     settings: Settings,
@@ -43,10 +45,11 @@ async def list_all(
 
 @router.post(
     "/dead-letters/{dead_letter_id}/redrive",
+    operation_id="dead_letters.redrive",
     summary="Redrive a dead letter",
     status_code=202,
     response_model=DeadLetterView,
-    responses=responses(409),
+    responses=responses("dead-letter-too-large"),
 )
 async def redrive(
     database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, dead_letter_id: str

@@ -73,7 +73,9 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 """Id in a request that creates the document if there is none."""
 
 
-@router.get("/documents/{document_id}", summary="Get a document", response_model=DocumentView)
+@router.get(
+    "/documents/{document_id}", operation_id="documents.get", summary="Get a document", response_model=DocumentView
+)
 @open_to_limited_keys
 async def get(
     database: Database,
@@ -120,10 +122,11 @@ async def put_batch(publisher: DocumentEventPublisher, caller: DocumentWriter, b
 
 @router.put(
     "/documents/{document_id}",
+    operation_id="documents.put",
     summary="Create or replace a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded", "unknown-text-ref"),
 )
 async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
@@ -134,10 +137,11 @@ async def put(
 
 @router.patch(
     "/documents/{document_id}/tags",
+    operation_id="documents.replace_tags",
     summary="Replace the tags of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded"),
 )
 async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
@@ -148,10 +152,11 @@ async def patch_tags(
 
 @router.patch(
     "/documents/{document_id}/metadata",
+    operation_id="documents.replace_metadata",
     summary="Replace the metadata of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision"),
 )
 async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
@@ -162,10 +167,11 @@ async def patch_metadata(
 
 @router.delete(
     "/documents/{document_id}",
+    operation_id="documents.delete",
     summary="Delete a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses(409),
+    responses=responses("event-too-large", "no-greater-revision"),
 )
 async def delete(
     publisher: DocumentEventPublisher,
@@ -184,11 +190,16 @@ async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, r
 
 @router.put(
     "/documents/{document_id}/text",
+    operation_id="documents.store_text",
     summary="Store a long text",
     response_model=StoredTextView,
     openapi_extra={
-        "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "requestBody": {
+            "required": True,
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": "Employees have 30 days of leave."}},
+        },
     },
+    responses=responses("quota-exceeded"),
 )
 async def put_text(
     database: Database,

@@ -44,6 +44,7 @@ Around = Annotated[
 
 @router.get(
     "/knowledge-bases/{kb_id}/documents/{document_id}/explain",
+    operation_id="knowledge_bases.explain_document",
     summary="Explain the state of a document",
     response_model=ExplanationView,
 )
@@ -54,7 +55,12 @@ async def explain(database: Database, caller: Reader, kb_id: str, document_id: s
     return _view(explanation, document_id)
 
 
-@router.get("/knowledge-bases/{kb_id}/chunks", summary="List the chunks of a document", response_model=ChunkList)
+@router.get(
+    "/knowledge-bases/{kb_id}/chunks",
+    operation_id="knowledge_bases.list_chunks",
+    summary="List the chunks of a document",
+    response_model=ChunkList,
+)
 async def list_chunks(
     database: Database,
     caller: Reader,
@@ -75,7 +81,7 @@ async def list_chunks(
     operation_id="knowledge_bases.get_chunk",
     summary="Open a citation",
     response_model=OpenedChunk,
-    responses=responses(410),
+    responses=responses("passage-replaced"),
 )
 async def get_chunk(database: Database, caller: Reader, kb_id: str, chunk_id: str) -> OpenedChunk:
     """Return the passage that a search result or a citation names by `chunk_id`.

@@ -11,7 +11,12 @@ from kb_shared.mongo import llm_providers
 router = organization_router("embedding models")
 
 
-@router.get("/embedding-models", summary="List embedding models", response_model=EmbeddingModelList)
+@router.get(
+    "/embedding-models",
+    operation_id="embedding_models.list",
+    summary="List embedding models",
+    response_model=EmbeddingModelList,
+)
 async def list_all(
     database: Database,
     models: OrganizationModels,

@@ -15,7 +15,11 @@ router = organization_router("jobs")
 
 
 @router.post(
-    "/knowledge-bases/{kb_id}/reindex", summary="Reindex a knowledge base", status_code=202, response_model=Reindexing
+    "/knowledge-bases/{kb_id}/reindex",
+    operation_id="knowledge_bases.reindex",
+    summary="Reindex a knowledge base",
+    status_code=202,
+    response_model=Reindexing,
 )
 async def start_reindexing(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Reindexing:
     """Index every document of the knowledge base again, even if it has not changed. Searches are answered meanwhile.
@@ -28,7 +32,11 @@ async def start_reindexing(database: Database, life_cycle: LifeCycle, caller: Wr
 
 
 @router.post(
-    "/knowledge-bases/{kb_id}/retry-failed", summary="Retry failed documents", status_code=202, response_model=Retrying
+    "/knowledge-bases/{kb_id}/retry-failed",
+    operation_id="knowledge_bases.retry_failed",
+    summary="Retry failed documents",
+    status_code=202,
+    response_model=Retrying,
 )
 async def start_retrying(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Retrying:
     """Retry every document that failed, beginning with its first attempt.
@@ -53,7 +61,7 @@ def _described(started: JobStart, what: str) -> dict[str, str | None]:
     summary="Retry a failed document",
     status_code=202,
     response_model=RequestedDocument,
-    responses=responses(409),
+    responses=responses("document-not-failed"),
 )
 async def retry_document(database: Database, caller: Writer, kb_id: str, *, document_id: str) -> RequestedDocument:
     """Try a document again now, beginning with its first attempt, if the last attempt failed."""
@@ -88,7 +96,12 @@ async def list_jobs(
     return JobList(jobs=[_view(job) for job in jobs], total_count=total_count)
 
 
-@router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", summary="Get the progress of a job", response_model=JobView)
+@router.get(
+    "/knowledge-bases/{kb_id}/jobs/{job_id}",
+    operation_id="jobs.get",
+    summary="Get the progress of a job",
+    response_model=JobView,
+)
 async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -> JobView:
     """Return how many documents of the job are done."""
     progress = await run_job.measure_progress(database, caller, kb_id=kb_id, job_id=job_id)
@@ -96,7 +109,11 @@ async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -
 
 
 @router.delete(
-    "/knowledge-bases/{kb_id}/jobs/{job_id}", summary="Cancel a job", response_model=JobView, responses=responses(409)
+    "/knowledge-bases/{kb_id}/jobs/{job_id}",
+    operation_id="jobs.cancel",
+    summary="Cancel a job",
+    response_model=JobView,
+    responses=responses("job-not-cancellable"),
 )
 async def cancel_job(database: Database, caller: Writer, kb_id: str, job_id: str) -> JobView:
     """Cancel the documents of the job that are not begun. Those that are being indexed are finished."""
@@ -106,9 +123,10 @@ async def cancel_job(database: Database, caller: Writer, kb_id: str, job_id: str
 
 @router.post(
     "/knowledge-bases/{kb_id}/pause",
+    operation_id="knowledge_bases.pause",
     summary="Pause a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses(409),
+    responses=responses("concurrent-change"),
 )
 async def pause(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
     """Index nothing more in this knowledge base until it is resumed. Searches and removals of documents go on.
@@ -121,9 +139,10 @@ async def pause(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id
 
 @router.post(
     "/knowledge-bases/{kb_id}/resume",
+    operation_id="knowledge_bases.resume",
     summary="Resume a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses(409),
+    responses=responses("concurrent-change"),
 )
 async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
     """Index the documents that waited while the knowledge base was paused."""

@@ -40,10 +40,22 @@ NameSearch = Annotated[
 
 @router.post(
     "/knowledge-bases",
+    operation_id="knowledge_bases.create",
     summary="Create a knowledge base",
     status_code=201,
     response_model=KnowledgeBaseView,
-    responses=responses(402, 409),
+    responses=responses(
+        "budget-exhausted",
+        "chunker-unavailable",
+        "kb-limit",
+        "outcome-unknown",
+        "provider-key-missing",
+        "provider-refused",
+        "provider-unavailable",
+        "unknown-model",
+        "unknown-price",
+        "unknown-tag",
+    ),
 )
 async def create(
     creator: KnowledgeBaseCreator, caller: Writer, body: CreateKnowledgeBase, response: Response
@@ -58,7 +70,12 @@ async def create(
     return knowledge_base_view(kb, documents=0, chunks=0)
 
 
-@router.get("/knowledge-bases", summary="List knowledge bases", response_model=KnowledgeBaseList)
+@router.get(
+    "/knowledge-bases",
+    operation_id="knowledge_bases.list",
+    summary="List knowledge bases",
+    response_model=KnowledgeBaseList,
+)
 @open_to_limited_keys
 async def list_all(
     database: Database,
@@ -88,7 +105,12 @@ async def list_all(
     )
 
 
-@router.get("/knowledge-bases/{kb_id}", summary="Get a knowledge base", response_model=KnowledgeBaseView)
+@router.get(
+    "/knowledge-bases/{kb_id}",
+    operation_id="knowledge_bases.get",
+    summary="Get a knowledge base",
+    response_model=KnowledgeBaseView,
+)
 async def get(database: Database, caller: Reader, kb_id: str, response: Response) -> KnowledgeBaseView:
     """Return the configuration, the status and the size of a knowledge base.
 
@@ -102,9 +124,10 @@ async def get(database: Database, caller: Reader, kb_id: str, response: Response
 
 @router.put(
     "/knowledge-bases/{kb_id}",
+    operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses(409, 412),
+    responses=responses("concurrent-change", "immutable-field", "precondition-failed", "unknown-tag"),
 )
 async def change(
     database: Database,
@@ -138,7 +161,12 @@ async def change(
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
-@router.delete("/knowledge-bases/{kb_id}", summary="Delete a knowledge base", response_model=MessageResponse)
+@router.delete(
+    "/knowledge-bases/{kb_id}",
+    operation_id="knowledge_bases.delete",
+    summary="Delete a knowledge base",
+    response_model=MessageResponse,
+)
 async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> MessageResponse:
     """Delete a knowledge base with its chunks and search indexes. Its documents remain in the organization."""
     await delete_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
@@ -159,7 +187,10 @@ async def views(database: Database, organization_id: str, kbs: list[KnowledgeBas
 
 
 @router.get(
-    "/knowledge-bases/{kb_id}/documents", summary="List the documents of a knowledge base", response_model=DocumentList
+    "/knowledge-bases/{kb_id}/documents",
+    operation_id="knowledge_bases.list_documents",
+    summary="List the documents of a knowledge base",
+    response_model=DocumentList,
 )
 async def list_its_documents(
     database: Database,
@@ -184,7 +215,11 @@ async def list_its_documents(
 
 
 @router.get(
-    "/knowledge-bases/{kb_id}/stats", summary="Get statistics of a knowledge base", response_model=KnowledgeBaseStats
+    "/knowledge-bases/{kb_id}/stats",
+    operation_id="knowledge_bases.get_stats",
+    summary="Get statistics of a knowledge base",
+    response_model=KnowledgeBaseStats,
+    responses=responses("search-unavailable"),
 )
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
     """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""

@@ -4,6 +4,7 @@ from kb_contracts.api.model import MessageResponse
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.llm_providers import LlmProvider
@@ -20,7 +21,13 @@ async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Lim
     return LlmProviderList(llm_providers=[_view(each) for each in kept], total_count=total_count)
 
 
-@router.put("/llm-providers/{provider}", summary="Store the key of a provider", response_model=LlmProviderView)
+@router.put(
+    "/llm-providers/{provider}",
+    operation_id="llm_providers.put",
+    summary="Store the key of a provider",
+    response_model=LlmProviderView,
+    responses=responses("provider-keys-not-available"),
+)
 async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
     """Use this key and these limits for all calls of the organization to the provider from now on."""
     if provider not in PROVIDERS:
@@ -36,7 +43,12 @@ async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: P
     return _view(kept)
 
 
-@router.get("/llm-providers/{provider}", summary="Get a provider", response_model=LlmProviderView)
+@router.get(
+    "/llm-providers/{provider}",
+    operation_id="llm_providers.get",
+    summary="Get a provider",
+    response_model=LlmProviderView,
+)
 async def get(database: Database, caller: Admin, provider: str) -> LlmProviderView:
     """Return the limits and the address of a provider for which the organization has stored a key."""
     kept = await llm_providers.find(database, caller.organization_id, provider)
@@ -45,7 +57,12 @@ async def get(database: Database, caller: Admin, provider: str) -> LlmProviderVi
     return _view(kept)
 
 
-@router.delete("/llm-providers/{provider}", summary="Delete the key of a provider", response_model=MessageResponse)
+@router.delete(
+    "/llm-providers/{provider}",
+    operation_id="llm_providers.delete",
+    summary="Delete the key of a provider",
+    response_model=MessageResponse,
+)
 async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> MessageResponse:
     """Delete the key of the organization. The key of the deployment is used again, if there is one."""
     if not await provider_keys.delete(caller.organization_id, provider):

@@ -2,6 +2,7 @@
 
 from kb_api.dependencies import KnowledgeBasePreviewer, Reader
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewKnowledgeBase
+from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 
 router = organization_router("knowledge bases")
@@ -12,6 +13,7 @@ router = organization_router("knowledge bases")
     operation_id="knowledge_bases.preview",
     summary="Preview a knowledge base",
     response_model=KnowledgeBasePreview,
+    responses=responses("chunker-unavailable", "provider-key-missing", "unknown-model", "unknown-tag"),
 )
 async def preview(
     previewer: KnowledgeBasePreviewer, caller: Reader, body: PreviewKnowledgeBase

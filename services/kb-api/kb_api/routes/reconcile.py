@@ -43,6 +43,7 @@ _SUMMARIES: Final = {
 
 @router.post(
     "/knowledge-bases/{kb_id}/reconcile",
+    operation_id="knowledge_bases.reconcile",
     summary="Reconcile a knowledge base",
     status_code=202,
     response_model=PlanView,
@@ -59,6 +60,7 @@ async def reconcile_knowledge_base(
 
 @router.post(
     "/knowledge-bases/{kb_id}/documents/{document_id}/reconcile",
+    operation_id="knowledge_bases.reconcile_document",
     summary="Reconcile a document",
     status_code=202,
     response_model=PlanView,
@@ -75,27 +77,48 @@ async def reconcile_document(
     )
 
 
-@router.post("/reconcile", summary="Reconcile all knowledge bases", status_code=202, response_model=PlanView)
+@router.post(
+    "/reconcile",
+    operation_id="reconcile.start",
+    summary="Reconcile all knowledge bases",
+    status_code=202,
+    response_model=PlanView,
+)
 async def reconcile_organization(database: Database, caller: Writer, *, dry_run: DryRun = False) -> PlanView:
     """Compare and repair all knowledge bases of the organization."""
     return _view(await reconcile_request.request(database, caller, dry_run=dry_run, answer=_view))
 
 
-@router.get("/reconcile/passes", summary="List passes of the reconciler", response_model=PassList)
+@router.get(
+    "/reconcile/passes",
+    operation_id="reconcile.list_passes",
+    summary="List passes of the reconciler",
+    response_model=PassList,
+)
 async def list_passes(database: Database, caller: Reader, *, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PassList:
     """List the scheduled passes, newest first: full ones, and incremental ones that found drift. Kept for 30 days."""
     passes, total_count = await reconcile_passes.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return PassList(passes=[_pass_view(made) for made in passes], total_count=total_count)
 
 
-@router.get("/reconcile/plans", summary="List plans of the reconciler", response_model=PlanList)
+@router.get(
+    "/reconcile/plans",
+    operation_id="reconcile.list_plans",
+    summary="List plans of the reconciler",
+    response_model=PlanList,
+)
 async def list_plans(database: Database, caller: Reader, *, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PlanList:
     """List the plans of the organization, newest first. They are kept for 30 days."""
     plans, total_count = await reconcile_plans.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return PlanList(plans=[_view(plan) for plan in plans], total_count=total_count)
 
 
-@router.get("/reconcile/plans/{plan_id}", summary="Get a plan with its repairs", response_model=PlanWithRepairs)
+@router.get(
+    "/reconcile/plans/{plan_id}",
+    operation_id="reconcile.get_plan",
+    summary="Get a plan with its repairs",
+    response_model=PlanWithRepairs,
+)
 async def get_plan(
     database: Database, caller: Reader, plan_id: str, *, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> PlanWithRepairs:
@@ -106,10 +129,11 @@ async def get_plan(
 
 @router.post(
     "/reconcile/plans/{plan_id}/apply",
+    operation_id="reconcile.apply_plan",
     summary="Apply a plan",
     status_code=202,
     response_model=PlanView,
-    responses=responses(409),
+    responses=responses("plan-not-waiting"),
 )
 async def apply_plan(database: Database, caller: Writer, plan_id: str) -> PlanView:
     """Make the repairs that a plan lists, however many documents they remove.

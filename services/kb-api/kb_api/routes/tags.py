@@ -13,7 +13,12 @@ router = organization_router("tags")
 
 
 @router.post(
-    "/tags", summary="Create or rename a tag", status_code=201, response_model=TagView, responses=responses(409)
+    "/tags",
+    operation_id="tags.put",
+    summary="Create or rename a tag",
+    status_code=201,
+    response_model=TagView,
+    responses=responses("quota-exceeded"),
 )
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
@@ -33,7 +38,7 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
     operation_id="tags.put_by_id",
     summary="Create or rename a tag by its id",
     response_model=TagView,
-    responses=responses(409),
+    responses=responses("quota-exceeded"),
 )
 async def put_by_id(
     database: Database, settings: Settings, caller: Writer, tag_id: Identifier, *, body: RenameTag
@@ -42,7 +47,7 @@ async def put_by_id(
     return await put(database, settings, caller, PutTag(tag_id=tag_id, name=body.name))
 
 
-@router.get("/tags", summary="List tags", response_model=TagList)
+@router.get("/tags", operation_id="tags.list", summary="List tags", response_model=TagList)
 async def list_all(
     database: Database, caller: Reader, *, name_search: NameSearch = None, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> TagList:

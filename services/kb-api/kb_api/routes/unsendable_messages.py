@@ -24,7 +24,12 @@ MessageTopicFilter = Annotated[Word | None, Query(description="Only messages for
 RefusalReasonFilter = Annotated[Word | None, Query(description="Only messages refused for this reason.")]
 
 
-@router.get("/unsendable-messages", summary="List unsendable messages", response_model=UnsendableMessageList)
+@router.get(
+    "/unsendable-messages",
+    operation_id="unsendable_messages.list",
+    summary="List unsendable messages",
+    response_model=UnsendableMessageList,
+)
 async def list_all(
     database: Database,
     settings: Settings,
@@ -48,6 +53,7 @@ async def list_all(
 
 @router.post(
     "/unsendable-messages/{message_id}/redrive",
+    operation_id="unsendable_messages.redrive",
     summary="Redrive an unsendable message",
     status_code=202,
     response_model=UnsendableMessageView,

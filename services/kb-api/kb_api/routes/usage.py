@@ -45,7 +45,9 @@ GroupBy = Annotated[
 ]
 
 
-@router.get("/usage", summary="Get usage", response_model=Usage, response_model_exclude_unset=True)
+@router.get(
+    "/usage", operation_id="usage.get", summary="Get usage", response_model=Usage, response_model_exclude_unset=True
+)
 @open_to_limited_keys
 async def get_usage(
     database: Database,
@@ -90,13 +92,13 @@ def _row(values: Mapping[Dimension, str | None], spent: Spent) -> UsageRow:
     return UsageRow.model_validate({**fields, "spus": spent.spus, "usd": _usd(spent.nano_usd)})
 
 
-@router.get("/budget", summary="Get the budget", response_model=BudgetView)
+@router.get("/budget", operation_id="budget.get", summary="Get the budget", response_model=BudgetView)
 async def get_budget(database: Database, caller: Reader) -> BudgetView:
     """Return the limits and what was spent in this month."""
     return _budget_view(await load_budget(database, caller.organization_id))
 
 
-@router.put("/budget", summary="Replace the budget", response_model=BudgetView)
+@router.put("/budget", operation_id="budget.put", summary="Replace the budget", response_model=BudgetView)
 async def put_budget(database: Database, caller: Admin, body: PutBudget) -> BudgetView:
     """Limit the spending of a calendar month (UTC), in SPUs and in US dollars. Replaces all limits.
 

@@ -2,13 +2,10 @@ from fastapi import APIRouter
 
 from kb_api.dependencies import RequestLimits
 from kb_contracts.api.whoami import RequestLimitView, WhoAmI
-from kb_shared.http import problems
 from kb_shared.http.authentication import OfWhichKey
 from kb_shared.http.routing import StrictRoute
 
-router = APIRouter(
-    prefix="/v0", tags=["API keys"], route_class=StrictRoute, responses=problems.responses(400, 401, 422, 429, 503)
-)
+router = APIRouter(prefix="/v0", tags=["API keys"], route_class=StrictRoute)
 
 
 @router.get("/whoami", summary="Describe the API key", operation_id="whoami.get")

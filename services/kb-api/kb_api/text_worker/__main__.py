@@ -14,18 +14,18 @@ NICENESS: Final = 5
 """Requests that wait for kb-api itself come first."""
 
 
-def serve(requests: BinaryIO, responses: BinaryIO) -> None:
+def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
     # chonkie imports OpenAI's client if there is one, which takes two thirds of the start; no chunker here calls it.
     sys.modules["openai"] = None  # type: ignore[assignment]  # blocks its import
     from kb_api.text_worker.answers import answer
 
     os.nice(NICENESS)
-    responses.write(to_frame({"ready": True}))
-    responses.flush()
-    while head := requests.read(LENGTH_BYTES):
-        body = requests.read(body_length(head))
-        responses.write(to_frame(answer(from_body(body))))
-        responses.flush()
+    outgoing.write(to_frame({"ready": True}))
+    outgoing.flush()
+    while head := incoming.read(LENGTH_BYTES):
+        body = incoming.read(body_length(head))
+        outgoing.write(to_frame(answer(from_body(body))))
+        outgoing.flush()
 
 
 if __name__ == "__main__":

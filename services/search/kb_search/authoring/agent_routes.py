@@ -50,7 +50,15 @@ router = organization_router("agents")
 Tools = Sequence[KnowledgeBaseTool]
 
 
-@router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
+@router.post(
+    "/agents",
+    operation_id="agents.create",
+    status_code=201,
+    summary="Create an agent",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
+    ),
+)
 async def create(
     database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent, response: Response
 ) -> AgentView:
@@ -78,14 +86,14 @@ async def create(
     return _view(agent, {})
 
 
-@router.get("/agents", summary="List agents")
+@router.get("/agents", operation_id="agents.list", summary="List agents")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
     """List the agents of the organization, newest first."""
     found, total_count = await agents.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return AgentList(agents=await _views(database, caller, found), total_count=total_count)
 
 
-@router.get("/agents/{agent_id}", summary="Get an agent")
+@router.get("/agents/{agent_id}", operation_id="agents.get", summary="Get an agent")
 async def get(database: Database, caller: Reader, agent_id: str, response: Response) -> AgentView:
     """Return an agent with its tools."""
     agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
@@ -93,7 +101,14 @@ async def get(database: Database, caller: Reader, agent_id: str, response: Respo
     return (await _views(database, caller, [agent]))[0]
 
 
-@router.put("/agents/{agent_id}", summary="Change an agent", responses=responses(412))
+@router.put(
+    "/agents/{agent_id}",
+    operation_id="agents.update",
+    summary="Change an agent",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "precondition-failed"
+    ),
+)
 async def change(
     database: Database,
     checks: AuthoringChecks,
@@ -123,14 +138,20 @@ async def change(
     return (await _views(database, caller, [changed]))[0]
 
 
-@router.delete("/agents/{agent_id}", summary="Delete an agent")
+@router.delete("/agents/{agent_id}", operation_id="agents.delete", summary="Delete an agent")
 async def delete(database: Database, caller: Writer, agent_id: str) -> MessageResponse:
     key = AgentKey(caller.organization_id, agent_id)
     await commit_change(database, lambda session: agents.delete(database, session, key))
     return MessageResponse(message="Agent deleted successfully")
 
 
-@router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Add a knowledge base to an agent")
+@router.post(
+    "/agents/{agent_id}/knowledge-base-tools",
+    operation_id="agents.add_tool",
+    status_code=201,
+    summary="Add a knowledge base to an agent",
+    responses=responses("tool-exists", "tool-limit"),
+)
 async def add_tool(
     database: Database, caller: Writer, agent_id: str, *, body: AddTool, response: Response
 ) -> AgentView:
@@ -148,7 +169,10 @@ async def add_tool(
 
 
 @router.patch(
-    "/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool of an agent", responses=responses(412)
+    "/agents/{agent_id}/knowledge-base-tools/{tool_id}",
+    operation_id="agents.update_tool",
+    summary="Change a tool of an agent",
+    responses=responses("precondition-failed"),
 )
 async def change_tool(
     database: Database,
@@ -173,9 +197,10 @@ async def change_tool(
 
 @router.patch(
     "/agents/{agent_id}/knowledge-base-tools",
+    operation_id="agents.update_named_tool",
     summary="Change a tool named in the body",
     deprecated=True,
-    responses=responses(412),
+    responses=responses("precondition-failed"),
 )
 async def change_named_tool(
     database: Database, caller: Writer, agent_id: str, *, body: ChangeNamedTool, if_match: IfMatch, response: Response
@@ -192,7 +217,9 @@ async def change_named_tool(
     )
 
 
-@router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Remove a tool from an agent")
+@router.delete(
+    "/agents/{agent_id}/tools/{tool_id}", operation_id="agents.remove_tool", summary="Remove a tool from an agent"
+)
 async def remove_tool(
     database: Database, caller: Writer, agent_id: str, *, tool_id: str, response: Response
 ) -> AgentView:
@@ -201,7 +228,11 @@ async def remove_tool(
     )
 
 
-@router.get("/agents/{agent_id}/available-knowledge-bases", summary="List knowledge bases for an agent")
+@router.get(
+    "/agents/{agent_id}/available-knowledge-bases",
+    operation_id="agents.list_available_knowledge_bases",
+    summary="List knowledge bases for an agent",
+)
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
     """List the knowledge bases of the organization with their size, and whether the agent has them."""
     agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))

@@ -23,7 +23,15 @@ _WHAT: Final = "prompt"
 router = organization_router("prompts")
 
 
-@router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
+@router.post(
+    "/prompts",
+    operation_id="prompts.create",
+    status_code=201,
+    summary="Create a prompt",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "quota-exceeded"
+    ),
+)
 async def create(
     database: Database, checks: AuthoringChecks, caller: Writer, body: CreatePrompt, response: Response
 ) -> PromptView:
@@ -54,21 +62,28 @@ async def create(
     return _view(prompt)
 
 
-@router.get("/prompts", summary="List prompts")
+@router.get("/prompts", operation_id="prompts.list", summary="List prompts")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
     """List the prompts of the organization, newest first."""
     found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
     return PromptList(prompts=[_view(prompt) for prompt in found], total_count=total_count)
 
 
-@router.get("/prompts/{prompt_id}", summary="Get a prompt")
+@router.get("/prompts/{prompt_id}", operation_id="prompts.get", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str, response: Response) -> PromptView:
     prompt = await prompts.get(database, PromptKey(caller.organization_id, prompt_id))
     set_etag(response, prompt.version)
     return _view(prompt)
 
 
-@router.put("/prompts/{prompt_id}", summary="Change a prompt", responses=responses(412))
+@router.put(
+    "/prompts/{prompt_id}",
+    operation_id="prompts.update",
+    summary="Change a prompt",
+    responses=responses(
+        "model-not-allowed", "provider-key-missing", "unknown-model", "unknown-price", "precondition-failed"
+    ),
+)
 async def change(
     database: Database,
     checks: AuthoringChecks,
@@ -105,7 +120,7 @@ async def change(
     return _view(changed)
 
 
-@router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
+@router.delete("/prompts/{prompt_id}", operation_id="prompts.delete", summary="Delete a prompt")
 async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
     key = PromptKey(caller.organization_id, prompt_id)
     await commit_change(database, lambda session: prompts.delete(database, session, key))

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-EventName: TypeAlias = Literal[
-    "run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"
-]
+from kb_contracts.api.run_events import EventName
+
 SendEvent: TypeAlias = Callable[[EventName, Mapping[str, Any]], Awaitable[None]]
 
 

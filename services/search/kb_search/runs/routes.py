@@ -1,10 +1,11 @@
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from kb_contracts.api.model import MessageResponse, Timestamp
-from kb_contracts.api.runs import RunFeedback, RunList, RunRequest, RunSummary, RunView
+from kb_contracts.api.run_events import RunEvent
+from kb_contracts.api.runs import RunFeedback, RunList, RunRequest, RunSummary, RunView, WantedRunStatus
 from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
     Conductor,
@@ -31,6 +32,7 @@ from kb_shared.http.admission import long_running
 from kb_shared.http.changes import commit_change, record_beforehand
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.openapi import EVENT_STREAM, event_stream
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -38,15 +40,32 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.stored_time import now
 
-EVENT_STREAM: Final = "text/event-stream"
-
 router = organization_router("runs")
 
 WantedId = Annotated[str | None, Query(min_length=1, max_length=128, description="Only runs with this one.")]
 
 
 @router.post(
-    "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
+    "/runs",
+    operation_id="runs.create",
+    summary="Run a prompt, an agent or a question",
+    response_model=RunView,
+    responses=event_stream(RunEvent, description="The finished run, or its events as they happen.")
+    | responses(
+        "budget-exhausted",
+        "invalid-answer",
+        "messages-refused",
+        "model-not-allowed",
+        "provider-key-missing",
+        "unknown-model",
+        "provider-refused",
+        "provider-unavailable",
+        "run-begun",
+        "run-cancelled",
+        "run-budget-exhausted",
+        "unknown-price",
+        "waiting-for-text",
+    ),
 )
 @long_running
 @open_to_limited_keys
@@ -90,7 +109,7 @@ def _begun(run_id: str) -> RequestError:
     )
 
 
-@router.get("/runs", summary="List runs")
+@router.get("/runs", operation_id="runs.list", summary="List runs")
 @open_to_limited_keys
 async def list_all(
     database: Database,
@@ -100,7 +119,7 @@ async def list_all(
     agent_id: WantedId = None,
     prompt_id: WantedId = None,
     kb_id: WantedId = None,
-    status: Annotated[RunStatus | None, Query(description="Only runs with this status.")] = None,
+    status: Annotated[WantedRunStatus | None, Query(description="Only runs with this status.")] = None,
     origin: Annotated[Origin | None, Query(description="Only runs that clients of this kind started.")] = None,
     since: Annotated[Timestamp | None, Query(alias="from", description="Only runs that began then or later.")] = None,
     until: Annotated[Timestamp | None, Query(alias="to", description="Only runs that began before.")] = None,
@@ -118,7 +137,7 @@ async def list_all(
         kb_id=kb_id,
         key_id=owner_if_limited(caller),
         origin=origin,
-        status=status,
+        status=RunStatus(status) if status else None,
         since=since,
         until=until,
     )
@@ -126,7 +145,7 @@ async def list_all(
     return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
 
 
-@router.get("/runs/{run_id}", summary="Get a run")
+@router.get("/runs/{run_id}", operation_id="runs.get", summary="Get a run")
 @open_to_limited_keys
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
@@ -141,7 +160,7 @@ async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     operation_id="runs.cancel",
     summary="Cancel a run",
     status_code=202,
-    responses=responses(409),
+    responses=responses("run-ended"),
 )
 @open_to_limited_keys
 async def cancel(database: Database, caller: Runner, run_id: str) -> RunSummary:
@@ -165,7 +184,13 @@ async def set_feedback(database: Database, caller: Runner, run_id: str, body: Ru
     return to_view(await runs.set_feedback(database, key, rating=body.rating, comment=body.comment))
 
 
-@router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
+@router.post(
+    "/threads",
+    operation_id="threads.create",
+    status_code=201,
+    summary="Create a conversation",
+    responses=responses("quota-exceeded"),
+)
 @open_to_limited_keys
 async def create_thread(
     database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
@@ -186,7 +211,7 @@ async def create_thread(
     return _thread_view(thread)
 
 
-@router.get("/threads", summary="List conversations")
+@router.get("/threads", operation_id="threads.list", summary="List conversations")
 @open_to_limited_keys
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
@@ -196,7 +221,7 @@ async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit
     return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
 
 
-@router.get("/threads/{thread_id}", summary="Get a conversation")
+@router.get("/threads/{thread_id}", operation_id="threads.get", summary="Get a conversation")
 @open_to_limited_keys
 async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
@@ -210,7 +235,7 @@ async def get_thread(
     return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 
 
-@router.delete("/threads/{thread_id}", summary="Delete a conversation")
+@router.delete("/threads/{thread_id}", operation_id="threads.delete", summary="Delete a conversation")
 async def delete_thread(database: Database, caller: Writer, thread_id: str) -> MessageResponse:
     """Delete a conversation with its runs."""
     await runs.delete_thread(database, ThreadKey(caller.organization_id, thread_id))

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import structlog
 from starlette.requests import Request
 
-from kb_search.runs.events import EventName, SendEvent, encode_event
+from kb_contracts.api.run_events import EventName
+from kb_search.runs.events import SendEvent, encode_event
 from kb_shared.errors import RequestError
 
 T = TypeVar("T")
