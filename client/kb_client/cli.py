@@ -20,6 +20,7 @@ from kb_client.command_line import (
     search,
     usage,
 )
+from kb_client.command_line.completion import command as completion
 from kb_client.command_line.connection import GivenConnection
 from kb_client.command_line.output_format import add_json_options
 from kb_client.errors import KbClientError
@@ -40,7 +41,7 @@ def create_app() -> typer.Typer:
     app.callback()(_keep_connection)
     for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys):
         app.add_typer(group.app)
-    for module in (search, ask, usage, profiles):
+    for module in (search, ask, usage, profiles, completion):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
