@@ -13,7 +13,7 @@ LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 
 client: install  ## write the synchronous client and its exceptions from their sources
 	@$(BIN)/python scripts/generate_client.py
+
+command-line: install  ## write the reference page of the command line from its parsers
+	@$(BIN)/python scripts/generate_command_line_page.py
 
 openapi: install  ## write the OpenAPI document of all services (docs/openapi.json)
 	@$(BIN)/python -m tests.openapi

@@ -33,7 +33,7 @@ def reconcile(
     context: typer.Context,
     kb: Annotated[
         str | None,
-        typer.Argument(metavar="[KB]", help="Name or id of the knowledge base. Default: all of the organization."),
+        typer.Argument(metavar="KB", help="Name or id of the knowledge base. Default: all of the organization."),
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the repairs and make none.")] = False,

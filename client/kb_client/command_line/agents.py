@@ -78,7 +78,7 @@ def show(context: typer.Context, agent: AgentArgument, *, output: Output = "tabl
 )
 def create(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name; may be in the file instead.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; may be in the file instead.")] = None,
     *,
     file: AgentFileOption = None,
     instructions: InstructionsOption = None,

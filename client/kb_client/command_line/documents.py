@@ -35,7 +35,7 @@ DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id of
 def push(
     context: typer.Context,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, and patterns in quotation marks.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, and patterns in quotation marks.")
     ],
     *,
     kb: Annotated[
@@ -154,7 +154,7 @@ def tag(
 @app.command(epilog=examples("kb docs delete handbook.travel-4f1c2a9b7d3e5a60 --yes"))
 def delete(
     context: typer.Context,
-    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Ids of documents.")],
+    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT", help="Ids of documents.")],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: Output = "table",

@@ -247,7 +247,7 @@ def explain(
 def preview(
     context: typer.Context,
     kb: Annotated[
-        str | None, typer.Argument(metavar="[KB]", help="Existing knowledge base whose settings to use.")
+        str | None, typer.Argument(metavar="KB", help="Existing knowledge base whose settings to use.")
     ] = None,
     *,
     tag: TagOptions = None,

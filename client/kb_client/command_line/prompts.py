@@ -76,7 +76,7 @@ def show(context: typer.Context, prompt: PromptArgument, *, output: Output = "ta
 )
 def create(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name; may be in the file instead.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name; may be in the file instead.")] = None,
     *,
     file: PromptFileOption = None,
     content: ContentOption = None,

@@ -10,7 +10,7 @@ from kb_client.command_line.examples import examples
 if TYPE_CHECKING:
     from kb_client.command_line.command_tree import DescribedCommand
 
-Shell = Literal["bash", "zsh", "fish"]
+ShellName = Literal["bash", "zsh", "fish"]
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def completion(
-    context: typer.Context, shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]
+    context: typer.Context, shell: Annotated[ShellName, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]
 ) -> None:
     """Print a script with which a shell completes commands and options.
 
@@ -37,7 +37,7 @@ def completion(
     print(completion_script(list(describe_commands(context.find_root().command)), shell), end="")
 
 
-def completion_script(commands: "Sequence[DescribedCommand]", shell: Shell) -> str:
+def completion_script(commands: "Sequence[DescribedCommand]", shell: ShellName) -> str:
     """Return the script of a shell."""
     match shell:
         case "bash":

@@ -10,7 +10,7 @@ import typer.main
 
 from kb_client.cli import create_app
 from kb_client.command_line.command_tree import describe_commands
-from kb_client.command_line.completion.command import Shell, completion_script
+from kb_client.command_line.completion.command import ShellName, completion_script
 from tests.unit.client.command_line.answering_api import CommandRunner
 
 COMMANDS = list(describe_commands(typer.main.get_command(create_app())))
@@ -61,7 +61,7 @@ def test_a_shell_completes_commands_options_and_their_values(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_has_all_commands_and_options(kb: CommandRunner, shell: Shell) -> None:
+def test_a_script_has_all_commands_and_options(kb: CommandRunner, shell: ShellName) -> None:
     result = kb(None, "completion", shell)  # type: ignore[arg-type]  # no request is made
     assert result.status == 0
     assert result.printed == completion_script(COMMANDS, shell)
