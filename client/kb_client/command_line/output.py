@@ -65,7 +65,7 @@ def print_answer(
             if each[id_field] is not None:
                 print(each[id_field])
     else:
-        _print_rows(items, delimiter="," if output == "csv" else "\t")
+        _print_rows(items, output)
     if (total := plain.get("total_count", 0)) > len(items):
         print(_describe_more(len(items), total_count=total), file=sys.stderr)
 
@@ -86,14 +86,16 @@ def _plain(value: "BaseModel | Mapping[str, Any]") -> Mapping[str, Any]:
     return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
 
 
-def _print_rows(rows: Sequence[Mapping[str, Any]], *, delimiter: str) -> None:
+def _print_rows(rows: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
     """Print a line with the names of the fields, and one for each row."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.writer(sys.stdout, delimiter=delimiter, lineterminator="\n")
-    if columns:
-        writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(row.get(name), one_line=delimiter == "\t") for name in columns])
+    lines = [columns] if columns else []
+    lines += [[_cell(row.get(name), one_line=output == "tsv") for name in columns] for row in rows]
+    if output == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return
+    for line in lines:
+        print("\t".join(line))
 
 
 def _cell(value: object, *, one_line: bool) -> str:
@@ -103,7 +105,7 @@ def _cell(value: object, *, one_line: bool) -> str:
             return ""
         case str():
             text = visible(value)
-            # Programs that take tabs apart, such as `cut`, know no quotation marks.
+            # Programs that split lines at tabs, such as `cut`, know no quotation marks.
             return " ".join(text.split()) if one_line else text
         case list() if not any(isinstance(each, list | dict) for each in value):
             return " ".join(_cell(each, one_line=one_line) for each in value)

@@ -16,6 +16,8 @@ class PushedDocument:
     tag_ids: frozenset[str] = frozenset()
     has_failed: bool = False
     """True if it could not be indexed in one of its knowledge bases."""
+    is_being_indexed: bool = False
+    """True if one of its knowledge bases is still working on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,10 +249,10 @@ async def _report_unchanged(
     reasons = {each.document_id: _describe_failure(each) for each in await read_views(client, may_have_failed)}
     for document_id in sorted(plan.unchanged):
         reason = reasons.get(document_id)
-        outcome = FileOutcome(
-            files[document_id].relative_path, document_id, "failed" if reason else "unchanged", reason
+        report.outcomes.append(
+            FileOutcome(files[document_id].relative_path, document_id, "failed" if reason else "unchanged", reason)
         )
-        report.outcomes.append(outcome)
+        report.still_indexing += not reason and stored[document_id].is_being_indexed
 
 
 def _describe_failure(found: "DocumentView") -> str | None:

@@ -54,9 +54,10 @@ class Sender:
         """
         async with first_error_raised(), asyncio.TaskGroup() as waiting:
             await self._change(plan, files)
-            for document_id, tag_ids in plan.sends.items():
+            # Small files first: the first answers are possible at once, while a large file is still being indexed.
+            for document_id in sorted(plan.sends, key=lambda each: files[each].size_bytes):
                 parsed = await self._read(files[document_id])
-                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=tag_ids):
+                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=plan.sends[document_id]):
                     waiting.create_task(self._follow(parsed, files[document_id]))
 
     async def _change(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:

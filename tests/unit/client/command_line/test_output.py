@@ -39,7 +39,9 @@ def test_rows_have_the_fields_of_the_api(kb: CommandRunner) -> None:
 
 def test_rows_with_tabs_have_no_other_tabs(kb: CommandRunner) -> None:
     lines = kb(answer, "kb", "list", "-o", "tsv").printed.splitlines()
+    names, first, _ = (each.split("\t") for each in lines)
     assert {len(each.split("\t")) for each in lines} == {len(KNOWLEDGE_BASE)}
+    assert json.loads(first[names.index("rate_limits")]) == KNOWLEDGE_BASE["rate_limits"]
 
 
 def test_one_object_is_one_row(kb: CommandRunner) -> None:
