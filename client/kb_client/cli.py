@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
@@ -14,6 +14,7 @@ from kb_client.command_line import (
     documents,
     keys,
     knowledge_bases,
+    operations,
     profiles,
     prompts,
     providers,
@@ -41,7 +42,7 @@ def create_app() -> typer.Typer:
     app.callback()(_keep_connection)
     for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys):
         app.add_typer(group.app)
-    for module in (search, ask, usage, profiles, completion):
+    for module in (search, ask, usage, operations, profiles, completion):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
@@ -62,9 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        print(f"kb {version('kb-client')}")
+        raise typer.Exit
+
+
 def _keep_connection(
     context: typer.Context,
     *,
+    _show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
     profile: Annotated[
         str | None, typer.Option("--profile", help="Profile of `kb login` to use. Also KB_PROFILE.")
     ] = None,

@@ -1,4 +1,4 @@
-"""`kb providers`: keys of the organization for providers of models."""
+"""`kb providers`: keys of the organization for providers of models; test, pause and resume providers."""
 
 import os
 import sys
@@ -13,16 +13,18 @@ from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
 from kb_client.command_line.output import print_answer, print_more, print_table
-from kb_client.command_line.output_format import Output
+from kb_client.command_line.output_format import Output, OutputWithoutIds
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.errors import HttpNotFound
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
-    from kb_contracts.api.llm_providers import LlmProviderView
+    from kb_contracts.api.llm_providers import LlmProviderView, ProviderCheckView
 
-app = command_group("providers", about="List and set the organization's own keys for providers of models.")
+app = command_group(
+    "providers", about="Set the organization's own keys for providers of models; test, pause and resume providers."
+)
 
 ProviderArgument = Annotated[
     str, typer.Argument(metavar="PROVIDER", help="Name of the provider, such as openai or anthropic.")
@@ -113,6 +115,51 @@ def delete(
     )
 
 
+@app.command("test", epilog=examples("kb providers test openai"))
+def check(
+    context: typer.Context,
+    provider: ProviderArgument,
+    *,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Model to call. Default: the cheapest.")
+    ] = None,
+    output: OutputWithoutIds = "table",
+) -> None:
+    """Call a model once, and show what is wrong if it does not answer. Exit status 1 then."""
+    with open_client(context) as client:
+        checked = client.llm_providers.test(provider, model=UNSET if model is None else model)
+    print_answer(checked, output, show=lambda: print(_describe_check(checked)))
+    if not checked.ok:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=examples("kb providers pause openai"))
+def pause(context: typer.Context, provider: ProviderArgument, *, output: Output = "table") -> None:
+    """Let documents that need the provider wait. Searches go on."""
+    with open_client(context) as client:
+        paused = client.llm_providers.pause(provider)
+    print_answer(
+        paused,
+        output,
+        id_field="provider",
+        show=lambda: print(f"paused {provider}; `kb providers resume {provider}` goes on with the documents that wait"),
+    )
+
+
+@app.command(epilog=examples("kb providers resume openai"))
+def resume(context: typer.Context, provider: ProviderArgument, *, output: Output = "table") -> None:
+    """Index the documents that waited."""
+    with open_client(context) as client:
+        resumed = client.llm_providers.resume(provider)
+    print_answer(resumed, output, id_field="provider", show=lambda: print(f"resumed {provider}"))
+
+
+def _describe_check(checked: "ProviderCheckView") -> str:
+    if checked.error is not None:
+        return f"{checked.error.type}: {checked.error.message}"
+    return f"{checked.model} answered after {checked.duration_s:.2f} s"
+
+
 def _find(client: "Client", provider: str) -> "LlmProviderView | None":
     try:
         return client.llm_providers.get(provider)
@@ -142,7 +189,7 @@ def _print_list(found: "Sequence[LlmProviderView]", *, total_count: int) -> None
         print("The organization has no key of its own; those of the deployment are used.")
         return
     print_table(
-        ("provider", "key ends in", "address", "requests a minute", "tokens a minute", "changed"),
+        ("provider", "key ends in", "address", "requests a minute", "tokens a minute", "paused", "changed"),
         [
             (
                 each.provider,
@@ -150,6 +197,7 @@ def _print_list(found: "Sequence[LlmProviderView]", *, total_count: int) -> None
                 each.api_base or "the usual one",
                 each.requests_per_minute,
                 each.tokens_per_minute,
+                each.paused_at,
                 each.updated_at,
             )
             for each in found

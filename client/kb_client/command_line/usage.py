@@ -1,6 +1,5 @@
 """`kb usage` and `kb budget`: what was charged, and the limits of a month."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -26,18 +25,19 @@ def register(app: typer.Typer) -> None:
 def usage(
     context: typer.Context,
     *,
-    by: Annotated[str, typer.Option("--by", help="kb, model, operation, day, joined by commas.")] = "kb",
+    by: Annotated[str, typer.Option("--by", "--group-by", help="kb, model, operation, day, joined by commas.")] = "kb",
     since: Annotated[str | None, typer.Option("--since", help="Beginning. Default: that of this month.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="End, excluded. Default: now.")] = None,
     output: OutputWithoutIds = "table",
 ) -> None:
     """Show the SPUs that were charged, and their cost."""
     with open_client(context) as client:
+        if output == "csv":
+            # As the API writes it, with the names of knowledge bases.
+            print(client.usage.get_csv(since=since, until=until, group_by=by), end="")
+            return
         found = client.usage.get(since=since, until=until, group_by=by)
-        names = {} if output != "table" else {each.kb_id: each.name for each in client.knowledge_bases.list.iterate()}
-    print_answer(
-        _without_other_dimensions(found, by), output, rows="usage", show=lambda: _print_usage(found, by=by, names=names)
-    )
+    print_answer(_without_other_dimensions(found, by), output, rows="usage", show=lambda: _print_usage(found, by=by))
 
 
 def budget(
@@ -75,14 +75,11 @@ def _without_other_dimensions(found: "Usage", by: str) -> dict[str, Any]:
     }
 
 
-def _print_usage(found: "Usage", *, by: str, names: Mapping[str, str]) -> None:
+def _print_usage(found: "Usage", *, by: str) -> None:
     shown_dimensions = [each for each in _DIMENSIONS if each.removesuffix("_id") in by.split(",")]
     rows = [
         (
-            *(
-                names.get(each.kb_id or "", each.kb_id) if name == "kb_id" else getattr(each, name)
-                for name in shown_dimensions
-            ),
+            *(each.kb_name or each.kb_id if name == "kb_id" else getattr(each, name) for name in shown_dimensions),
             each.spus,
             f"{each.usd:.4f}",
         )

@@ -1,6 +1,7 @@
 """Constructs the clients of this service and wires them. Nothing else does."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
+from kb_api.check_provider import ProviderChecks
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
 from kb_api.delete_organization import OrganizationDeletions
 from kb_api.document_tags import DocumentTags
@@ -30,6 +32,7 @@ from kb_api.routes import (
     jobs,
     knowledge_bases,
     llm_providers,
+    operations,
     organization,
     previews,
     reconcile,
@@ -43,6 +46,8 @@ from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.text_worker.client import TextWorker
 from kb_api.watch_budgets import watch_budgets
+from kb_shared.chat.models import ChatCatalogue
+from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
@@ -75,6 +80,7 @@ ROUTERS: Final = (
     dead_letters.router,
     unsendable_messages.router,
     usage.router,
+    operations.router,
     api_keys.router,
     llm_providers.router,
     embedding_models.router,
@@ -95,6 +101,7 @@ class KbApi:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
+    provider_checks: ProviderChecks
     organization_deletions: OrganizationDeletions
     text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
@@ -194,6 +201,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             document_tags=DocumentTags(api.database, limit=api.settings.max_tags),
             message_limits=api.message_limits,
         ),
+        api.provider_checks,
         ProviderKeys(
             api.database,
             models=models,
@@ -214,8 +222,20 @@ def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedd
         create_key_ring(settings),
         life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
+        _create_provider_checks(settings, embedder),
         OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
     )
+
+
+def _create_provider_checks(settings: ApiSettings, embedder: Embedder) -> ProviderChecks:
+    chat_models = ChatCatalogue(
+        bundled_chat_models(),
+        local_models_api_base=settings.local_models_api_base,
+        environment=os.environ,
+        prices=settings.prices,
+    )
+    chat = ChatProvider(private_addresses=settings.allow_private_providers)
+    return ProviderChecks(embedder, chat_models, chat, default_model=settings.embedding_model)
 
 
 @asynccontextmanager
@@ -228,5 +248,6 @@ async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
         yield api
     finally:
         await api.text_worker.close()
+        await api.provider_checks.close()
         await embedder.close()
         await database.client.close()

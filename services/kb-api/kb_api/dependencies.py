@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends
 
 from kb_api import (
+    check_provider,
     create_knowledge_base,
     delete_organization,
     life_cycle,
@@ -49,6 +50,7 @@ DocumentEventPublisher: TypeAlias = Annotated[
 SearchableDocuments: TypeAlias = Annotated[
     searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
+ProviderChecks: TypeAlias = Annotated[check_provider.ProviderChecks, Depends(provided(check_provider.ProviderChecks))]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 
 # Each of these counts as a request of administration.

@@ -40,8 +40,10 @@ async def read_folders(
             # A few files of a large folder: to read each is less.
             found |= await read_documents(client, of_source)
             continue
-        while page.documents and len(listed) < page.total_count:
-            page = await client.documents.list(id_prefix=prefix, status="available", skip=len(listed), limit=MAX_PAGE)
+        while page.next_cursor is not None:
+            page = await client.documents.list(
+                id_prefix=prefix, status="available", cursor=page.next_cursor, limit=MAX_PAGE
+            )
             listed += page.documents
         found |= {each.document_id: _as_pushed(each) for each in listed}
     return found

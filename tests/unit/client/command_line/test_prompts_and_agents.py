@@ -51,6 +51,7 @@ PROVIDER: dict[str, Any] = {
     "api_base": None,
     "requests_per_minute": 3000,
     "tokens_per_minute": None,
+    "paused_at": None,
     "updated_at": "2026-01-31T00:00:00Z",
     "updated_by": "a",
 }

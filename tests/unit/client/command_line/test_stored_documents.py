@@ -52,9 +52,11 @@ class DocumentServer:
             found = self.documents.get(path.removeprefix("documents/"))
             return httpx.Response(404, json={}) if found is None else httpx.Response(200, json=found)
         listed = [each for name, each in sorted(self.documents.items()) if name.startswith(query["id_prefix"])]
-        skip = int(query.get("skip", 0))
-        page = listed[skip : skip + int(query["limit"])]
-        return httpx.Response(200, json={"documents": page, "total_count": len(listed)})
+        start = int(query.get("cursor", 0))
+        end = start + int(query["limit"])
+        next_cursor = str(end) if end < len(listed) else None
+        page = {"documents": listed[start:end], "total_count": len(listed), "next_cursor": next_cursor}
+        return httpx.Response(200, json=page)
 
 
 @pytest.fixture
