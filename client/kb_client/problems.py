@@ -195,6 +195,10 @@ class ConcurrentChangeError(HttpConflict):
     """Another request changed the KB at the same time: read it again and resend."""
 
 
+class TagInUseError(HttpConflict):
+    """Knowledge bases or documents have the tag: change their tags first."""
+
+
 class PlanNotWaitingError(HttpConflict):
     """Only plans of the reconciler in the states `planned` and `stopped` can be applied."""
 
@@ -436,6 +440,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "chunker-unavailable": ChunkerUnavailableError,
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
+    "tag-in-use": TagInUseError,
     "plan-not-waiting": PlanNotWaitingError,
     "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,

@@ -164,7 +164,9 @@ async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
     kb = (await tenants.clients["kb-api"].get(path, headers=headers)).json()
     assert (kb["name"], kb["document_count"], kb["status"]) == (f"KB {CANARY}", 1, "active")
     tags = (await tenants.clients["kb-api"].get(f"{base}/tags", headers=headers)).json()
-    assert tags["tags"] == [{"tag_id": tag_id, "name": CANARY} for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)]
+    assert [(tag["tag_id"], tag["name"]) for tag in tags["tags"]] == [
+        (tag_id, CANARY) for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)
+    ]
     provider = (await tenants.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
     assert provider["api_base"] == f"https://{CANARY}.example"
     for kind in ("prompt", "agent"):

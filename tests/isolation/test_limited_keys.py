@@ -73,6 +73,7 @@ CLOSED: Final = {
     "POST /tags",
     "GET /tags",
     "PUT /tags/{tag_id}",
+    "DELETE /tags/{tag_id}",
     "GET /dead-letters",
     "POST /dead-letters/{dead_letter_id}/redrive",
     "GET /unsendable-messages",

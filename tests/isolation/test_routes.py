@@ -138,6 +138,8 @@ MATRIX = [
     Route("kb-api", "POST", "/tags", Scope.WRITE, body={"tag_id": TAG_ID, "name": "mine"}),
     Route("kb-api", "GET", "/tags", Scope.READ),
     Route("kb-api", "PUT", "/tags/{tag_id}", Scope.WRITE, body={"name": "mine"}, makes_what_it_names=True),
+    # Other routes make a tag with this id in the organization of the prober, too.
+    Route("kb-api", "DELETE", "/tags/{tag_id}", Scope.WRITE, makes_what_it_names=True),
     Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
     Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
     Route("kb-api", "GET", "/unsendable-messages", Scope.READ, query={"reason": "too-large"}),

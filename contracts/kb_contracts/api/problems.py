@@ -85,6 +85,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "search-unavailable": (503,),
     "secret-shown-once": (409,),
     "service-unavailable": (503,),
+    "tag-in-use": (409,),
     "tool-exists": (400,),
     "tool-limit": (422,),
     "too-many-at-once": (429,),
