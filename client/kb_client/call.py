@@ -74,6 +74,12 @@ class PageCall(ApiCall[R], Generic[R, T]):
 
     def after(self, page: R) -> Self | None:
         """Return the call of the next page; None after the last."""
+        if hasattr(page, "next_after"):
+            return (
+                replace(self, query={**self.query, "after": page.next_after})
+                if getattr(page, "has_more", False)
+                else None
+            )
         if hasattr(page, "next_cursor"):
             return None if page.next_cursor is None else replace(self, query={**self.query, "cursor": page.next_cursor})
         skipped = (self.given_query().get("skip") or 0) + len(self.items(page))

@@ -132,17 +132,18 @@ class TooManyFailedAuthenticationsError(HttpTooManyRequests):
 class TooManyAtOnceError(HttpTooManyRequests):
     """`too-many-at-once`, status 429.
 
-    The organization has too many requests (`KB_HTTP_MAX_REQUESTS_OF_ORGANIZATION`), runs and MCP calls
-    (`KB_HTTP_MAX_STREAMS_OF_ORGANIZATION`) large bodies (16 above 64,000 bytes) or waits for documents (25)
-    in progress; with `Retry-After`. Send fewer at the same time.
+    The organization has too many requests (`KB_HTTP_MAX_REQUESTS_OF_ORGANIZATION`), runs, MCP calls and streams
+    of events (`KB_HTTP_MAX_STREAMS_OF_ORGANIZATION`), large bodies (16 above 64,000 bytes) or waits for
+    documents (25) in progress, or the key follows events with `KB_MAX_EVENT_STREAMS_OF_KEY` connections;
+    with `Retry-After`. Send fewer at the same time.
     """
 
 
 class OverloadedError(HttpServiceUnavailable):
     """`overloaded`, status 503.
 
-    The process has reached its limit of requests (`KB_HTTP_MAX_REQUESTS`), of runs and MCP calls
-    (`KB_HTTP_MAX_STREAMS`), of 64 large bodies or of 200 waits for documents; with `Retry-After`.
+    The process has reached its limit of requests (`KB_HTTP_MAX_REQUESTS`), of runs, MCP calls and streams of
+    events (`KB_HTTP_MAX_STREAMS`), of 64 large bodies or of 200 waits for documents; with `Retry-After`.
     """
 
 
@@ -237,6 +238,14 @@ class NoGreaterRevisionError(HttpConflict):
 
 class DeadLetterTooLargeError(HttpConflict):
     """The dead letter is larger than its topic accepts: publish the event again with a `text_ref`."""
+
+
+class EventsExpiredError(HttpGone):
+    """`events-expired`, status 410.
+
+    Events after this position are older than seven days, or the position was given before a backup was restored:
+    read the current state of your documents, and continue without `after`.
+    """
 
 
 class InvalidFilterError(HttpUnprocessableContent):
@@ -432,6 +441,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "passage-replaced": PassageReplacedError,
     "no-greater-revision": NoGreaterRevisionError,
     "dead-letter-too-large": DeadLetterTooLargeError,
+    "events-expired": EventsExpiredError,
     "invalid-filter": InvalidFilterError,
     "filter-too-broad": FilterTooBroadError,
     "not-filterable": NotFilterableError,

@@ -299,6 +299,18 @@ SET_ASIDE: Final[Sequence[Panel]] = (
         alerts=["KbUnsendableMessages"],
         threshold=1,
     ),
+    Panel(
+        title="Events without Kafka",
+        description=(
+            "Events in 5 minutes that GET /events began to return, and connections that follow it. No events while"
+            " documents are indexed: see events.listing_interrupted in the logs of kb-api."
+        ),
+        unit="short",
+        queries=[
+            PanelQuery(expr="sum(increase(kb_events_listed_total[5m]))", legend="listed"),
+            PanelQuery(expr="sum(kb_event_streams)", legend="streams"),
+        ],
+    ),
 )
 
 PIPELINE: Final = Dashboard(

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from pymongo import AsyncMongoClient
 
 from kb_api import bootstrap as kb_api
+from kb_api.outcome_events.list_events import EventLister
 from kb_api.settings import ApiSettings
 from kb_contracts.commands import Reason, SyncDocument
 from kb_local.python_server import ModelServerProcess
@@ -143,6 +144,8 @@ async def tenants(
         victims_writings=await _write(database, victim)
         | {"chunk_id": next(iter(vectors.chunk_ids(DOCUMENT_ID, document.chunks())))},
     )
+    # The rejection of its dead letter.
+    await EventLister(database).list_once()
     victim_key = await tenants.key(VICTIM, Scope.ADMIN, name=CANARY)
     tenants = replace(tenants, victim_key=victim_key)
     try:
@@ -250,7 +253,8 @@ async def _set_aside_message(database: Database) -> str:
             )
 
         await in_transaction(database, add)
-    for message in await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10):
+    waiting = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
+    for message in (each for each in waiting if each.topic == "document-events"):
         refusal = MessageRefused(f"a {CANARY}", reason="too-large")
         await mark_unsendable(database, message, refusal=refusal, size_bytes=1)
     messages, _ = await outbox.find_unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)

@@ -18,6 +18,7 @@ OPEN: Final = {
     "GET /knowledge-bases": "lists the KBs of the key",
     "GET /documents/{document_id}/chunks": "chunks in a KB of the key, which the query names",
     "GET /documents/{document_id}": "documents in a KB of the key, with their state in these KBs",
+    "GET /events": "events of KBs of the key",
     "GET /usage": "charges for KBs of the key",
     "POST /knowledge-bases/search": "searches the KBs of the key",
     "GET /insights/queries": "searches that were only in KBs of the key",

@@ -169,6 +169,7 @@ MATRIX = [
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
+    Route("kb-api", "GET", "/events", Scope.READ, query={"types": "document.rejected.v1"}),
     # Without its confirmation: the prober must not be deleted.
     Route("kb-api", "DELETE", "", Scope.ADMIN),
     Route("kb-api", "GET", "/deletion", Scope.ADMIN),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
+    from kb_client.async_client.resources.events import AsyncEvents
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
@@ -181,6 +182,12 @@ class AsyncClient:
         from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
 
         return AsyncEmbeddingModels(self._transport, self._options)
+
+    @cached_property
+    def events(self) -> "AsyncEvents":
+        from kb_client.async_client.resources.events import AsyncEvents
+
+        return AsyncEvents(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "AsyncInsights":

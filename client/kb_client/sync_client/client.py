@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
+    from kb_client.sync_client.resources.events import SyncEvents
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
@@ -182,6 +183,12 @@ class Client:
         from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
 
         return SyncEmbeddingModels(self._transport, self._options)
+
+    @cached_property
+    def events(self) -> "SyncEvents":
+        from kb_client.sync_client.resources.events import SyncEvents
+
+        return SyncEvents(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "SyncInsights":

@@ -15,6 +15,9 @@ from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
+from kb_api.outcome_events import event_log
+from kb_api.outcome_events.event_feed import EventFeed
+from kb_api.outcome_events.list_events import EventLister
 from kb_api.preview_knowledge_base import KnowledgeBasePreviewer
 from kb_api.provider_keys import ProviderKeys, reseal_keys
 from kb_api.publish_document_event import DocumentEventPublisher
@@ -27,6 +30,7 @@ from kb_api.routes import (
     documents,
     documents_in_kb,
     embedding_models,
+    events,
     jobs,
     knowledge_bases,
     llm_providers,
@@ -57,7 +61,7 @@ from kb_shared.mongo import knowledge_bases as knowledge_bases_rows
 from kb_shared.mongo import outbox, schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
-from kb_shared.mongo.work_watch import WorkWatch
+from kb_shared.mongo.work_watch import WatchedCollections, WorkWatch
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
@@ -80,6 +84,7 @@ ROUTERS: Final = (
     embedding_models.router,
     reconcile.router,
     audit.router,
+    events.router,
     whoami.router,
     organization.router,
 )
@@ -96,6 +101,8 @@ class KbApi:
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
     organization_deletions: OrganizationDeletions
+    event_feed: EventFeed
+    event_lister: EventLister
     text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
     outbox_signal: WorkSignal = field(default_factory=WorkSignal)
@@ -116,14 +123,16 @@ class KbApi:
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
             parts.create_task(self._watch(stop))
+            parts.create_task(self.event_feed.run(stop))
             parts.create_task(watch_budgets(self.database, stop))
             parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Wake the life cycle and the relay when there may be work for them."""
-        signals = {
+        """Wake the tasks that poll MongoDB when there may be work for them."""
+        signals: WatchedCollections = {
             knowledge_bases_rows.NAME: (self.life_cycle.signal, knowledge_bases_rows.WORK),
-            outbox.NAME: (self.outbox_signal, outbox.WORK),
+            outbox.NAME: ((self.outbox_signal, self.event_lister.signal), outbox.WORK),
+            event_log.NAME: (self.event_feed.signal, event_log.WORK),
         }
         async with asyncio.TaskGroup() as parts:
             watching = parts.create_task(WorkWatch(self.database, signals).run())
@@ -140,6 +149,7 @@ class KbApi:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self.life_cycle.run(stop))
                 parts.create_task(self.organization_deletions.run(stop))
+                parts.create_task(self.event_lister.run(stop))
 
     async def _prepare(self) -> None:
         with mongo_errors():
@@ -183,6 +193,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.life_cycle,
         api.organization_deletions,
         api.stored_bytes,
+        api.event_feed,
         api.message_limits,
         SearchableDocuments(api.database),
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
@@ -215,6 +226,8 @@ def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedd
         life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
         OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
+        EventFeed(database, streams_of_key=settings.max_event_streams_of_key),
+        EventLister(database),
     )
 
 

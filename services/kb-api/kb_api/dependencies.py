@@ -15,6 +15,7 @@ from kb_api import (
     searchable_documents,
     stored_bytes,
 )
+from kb_api.outcome_events import event_feed
 from kb_api.settings import ApiSettings
 from kb_shared.embedding import organization_models
 from kb_shared.http import cursors, request_limits
@@ -49,6 +50,7 @@ DocumentEventPublisher: TypeAlias = Annotated[
 SearchableDocuments: TypeAlias = Annotated[
     searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
+EventFeed: TypeAlias = Annotated[event_feed.EventFeed, Depends(provided(event_feed.EventFeed))]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 
 # Each of these counts as a request of administration.

@@ -67,6 +67,8 @@ ROWS_OF_ORGANIZATIONS: Final = (
         )
     ),
     OrganizationRows("embedding_cache", field="scope"),
+    OrganizationRows("event_positions", field="_id"),
+    OrganizationRows("events", field="_id", is_prefix=True),
     OrganizationRows("organizations", field="_id"),
     OrganizationRows("outbox", field="key"),
     OrganizationRows("outbox", field="key", is_prefix=True),

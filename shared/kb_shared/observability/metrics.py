@@ -321,6 +321,14 @@ OUTBOX_UNSENDABLE = Counter(
     " max.message.bytes of the topic.",
     ["topic", "reason"],
 )
+EVENTS_LISTED = Counter(
+    "kb_events_listed_total",
+    "Events that GET /events returns from now on. Constant while documents are indexed: see events.listing_interrupted"
+    " in the logs of kb-api.",
+)
+EVENT_STREAMS = Gauge(
+    "kb_event_streams", "Connections that follow GET /events. Near KB_HTTP_MAX_STREAMS: add a replica of kb-api."
+)
 RECONCILER_DRIFT = Gauge(
     "kb_reconciler_drift",
     "Drift by kind that the last pass found that looked for it (use max, not sum). Above 0 pass after pass: repairs"

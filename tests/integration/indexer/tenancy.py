@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kb_api import organization_deletions
+from kb_api.outcome_events import event_log
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
@@ -27,7 +28,7 @@ from kb_shared.mongo import (
     tags,
 )
 
-TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
+TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
     module.NAME
     for module in (
         agents,
@@ -39,6 +40,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
         document_texts,
         documents,
         embedding_cache,
+        event_log,
         idempotency_keys,
         index_jobs,
         kb_slots,

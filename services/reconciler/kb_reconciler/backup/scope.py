@@ -39,6 +39,8 @@ OF_KNOWLEDGE_BASES: Final = (
 )
 
 LEFT_OUT: Final[Mapping[str, str]] = {
+    "events": "their readers know positions of the deployment that was backed up, which are refused after a restore",
+    "event_positions": "they belong to the events",
     "idempotency_keys": "requests are repeated within a day, and what they name may be missing",
     "leases": "processes that no longer exist hold them",
     "rate_limits": "they are about the last minutes",
