@@ -88,8 +88,8 @@ class PreconditionFailedError(HttpPreconditionFailed):
 class SecretShownOnceError(HttpConflict):
     """`secret-shown-once`, status 409.
 
-    An earlier request with this `Idempotency-Key` created the API key `key_id`, whose secret is not shown again:
-    revoke it and create another one.
+    An earlier request with this `Idempotency-Key` created the API key `key_id`, or a secret of the webhook
+    `webhook_id`, which is not shown again: revoke the key and create another one, or rotate the secret.
     """
 
 
@@ -150,8 +150,8 @@ class OverloadedError(HttpServiceUnavailable):
 class QuotaExceededError(HttpConflict):
     """`quota-exceeded`, status 409.
 
-    The organization has as many API keys, tags, prompts, agents, conversations or bytes of stored texts as it
-    may have: `limit` is the number, `setting` the setting that raises it.
+    The organization has as many API keys, tags, webhooks, prompts, agents, conversations or bytes of stored
+    texts as it may have: `limit` is the number, `setting` the setting that raises it.
     """
 
 
@@ -208,7 +208,7 @@ class OutcomeUnknownError(HttpServiceUnavailable):
 
 
 class ProviderKeysNotAvailableError(HttpServiceUnavailable):
-    """This deployment stores no provider keys of organizations: an operator sets `KB_PROVIDER_KEYS`."""
+    """This deployment stores no provider keys and no secrets of webhooks: an operator sets `KB_PROVIDER_KEYS`."""
 
 
 class EventTooLargeError(HttpContentTooLarge):

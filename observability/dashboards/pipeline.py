@@ -311,6 +311,18 @@ SET_ASIDE: Final[Sequence[Panel]] = (
             PanelQuery(expr="sum(kb_event_streams)", legend="streams"),
         ],
     ),
+    Panel(
+        title="Requests to webhooks",
+        description=(
+            "Requests in 5 minutes by outcome, and deliveries that were given up. If all fail, look at the way of"
+            " kb-api to the internet; otherwise at the receivers."
+        ),
+        unit="short",
+        queries=[
+            PanelQuery(expr=recent_increase("kb_webhook_attempts_total", by="outcome"), legend="{{outcome}}"),
+            PanelQuery(expr="sum(increase(kb_webhook_deliveries_dead_total[5m]))", legend="given up"),
+        ],
+    ),
 )
 
 PIPELINE: Final = Dashboard(

@@ -56,7 +56,8 @@ OF_ORGANIZATION_DELETIONS = (
     "organization_deletion.before_finish",
 )
 OF_EVENTS = ("events.before_positions", "events.before_commit", "events.after_commit")
-NAMES = (*OF_EVENTS, *OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
+OF_WEBHOOKS = ("webhook.after_send",)
+NAMES = (*OF_EVENTS, *OF_WEBHOOKS, *OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.threads import AsyncThreads
     from kb_client.async_client.resources.unsendable_messages import AsyncUnsendableMessages
     from kb_client.async_client.resources.usage import AsyncUsage
+    from kb_client.async_client.resources.webhooks import AsyncWebhooks
     from kb_client.async_client.resources.whoami import AsyncWhoAmI
 
 
@@ -260,6 +261,12 @@ class AsyncClient:
         from kb_client.async_client.resources.usage import AsyncUsage
 
         return AsyncUsage(self._transport, self._options)
+
+    @cached_property
+    def webhooks(self) -> "AsyncWebhooks":
+        from kb_client.async_client.resources.webhooks import AsyncWebhooks
+
+        return AsyncWebhooks(self._transport, self._options)
 
     @cached_property
     def whoami(self) -> "AsyncWhoAmI":

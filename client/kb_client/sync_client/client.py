@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.threads import SyncThreads
     from kb_client.sync_client.resources.unsendable_messages import SyncUnsendableMessages
     from kb_client.sync_client.resources.usage import SyncUsage
+    from kb_client.sync_client.resources.webhooks import SyncWebhooks
     from kb_client.sync_client.resources.whoami import SyncWhoAmI
 
 
@@ -261,6 +262,12 @@ class Client:
         from kb_client.sync_client.resources.usage import SyncUsage
 
         return SyncUsage(self._transport, self._options)
+
+    @cached_property
+    def webhooks(self) -> "SyncWebhooks":
+        from kb_client.sync_client.resources.webhooks import SyncWebhooks
+
+        return SyncWebhooks(self._transport, self._options)
 
     @cached_property
     def whoami(self) -> "SyncWhoAmI":

@@ -40,6 +40,7 @@ from kb_api.routes import (
     tags,
     unsendable_messages,
     usage,
+    webhooks,
     whoami,
 )
 from kb_api.searchable_documents import SearchableDocuments
@@ -47,6 +48,10 @@ from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.text_worker.client import TextWorker
 from kb_api.watch_budgets import watch_budgets
+from kb_api.webhooks import deliveries
+from kb_api.webhooks.deliver import WebhookDeliverer
+from kb_api.webhooks.webhook_secrets import WebhookSecrets
+from kb_api.webhooks.webhook_sender import WebhookSender
 from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
@@ -85,6 +90,7 @@ ROUTERS: Final = (
     reconcile.router,
     audit.router,
     events.router,
+    webhooks.router,
     whoami.router,
     organization.router,
 )
@@ -103,6 +109,9 @@ class KbApi:
     organization_deletions: OrganizationDeletions
     event_feed: EventFeed
     event_lister: EventLister
+    webhook_secrets: WebhookSecrets
+    webhook_sender: WebhookSender
+    webhook_deliverer: WebhookDeliverer
     text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
     outbox_signal: WorkSignal = field(default_factory=WorkSignal)
@@ -133,6 +142,7 @@ class KbApi:
             knowledge_bases_rows.NAME: (self.life_cycle.signal, knowledge_bases_rows.WORK),
             outbox.NAME: ((self.outbox_signal, self.event_lister.signal), outbox.WORK),
             event_log.NAME: (self.event_feed.signal, event_log.WORK),
+            deliveries.NAME: (self.webhook_deliverer.signal, deliveries.WORK),
         }
         async with asyncio.TaskGroup() as parts:
             watching = parts.create_task(WorkWatch(self.database, signals).run())
@@ -150,12 +160,14 @@ class KbApi:
                 parts.create_task(self.life_cycle.run(stop))
                 parts.create_task(self.organization_deletions.run(stop))
                 parts.create_task(self.event_lister.run(stop))
+                parts.create_task(self.webhook_deliverer.run(stop))
 
     async def _prepare(self) -> None:
         with mongo_errors():
             await create_indexes(self.database, COLLECTIONS)
             await ensure_admin_key(self.database, self.settings)
             await reseal_keys(self.database, self.key_ring)
+            await self.webhook_secrets.reseal(self.database)
 
     async def _relay(self, stop: asyncio.Event) -> None:
         """Send the messages of the outbox. Without a broker, requests are served and their messages wait."""
@@ -194,6 +206,8 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.organization_deletions,
         api.stored_bytes,
         api.event_feed,
+        api.webhook_secrets,
+        api.webhook_sender,
         api.message_limits,
         SearchableDocuments(api.database),
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
@@ -218,16 +232,21 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
 def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
     """Construct the parts that need no connection of their own."""
     life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
+    key_ring = create_key_ring(settings)
+    secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_providers)
     return KbApi(
         settings,
         database,
         embedder,
-        create_key_ring(settings),
+        key_ring,
         life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
         OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
         EventFeed(database, streams_of_key=settings.max_event_streams_of_key),
         EventLister(database),
+        secrets,
+        sender,
+        WebhookDeliverer(database, sender=sender, secrets=secrets),
     )
 
 
@@ -241,5 +260,6 @@ async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
         yield api
     finally:
         await api.text_worker.close()
+        await api.webhook_sender.close()
         await embedder.close()
         await database.client.close()

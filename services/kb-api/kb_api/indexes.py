@@ -7,6 +7,7 @@ from typing import Final
 
 from kb_api import organization_deletions
 from kb_api.outcome_events import event_log
+from kb_api.webhooks import deliveries, webhook_rows
 from kb_shared.mongo import (
     agents,
     api_keys,
@@ -58,4 +59,6 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (tags.NAME, tags.INDEXES),
+    (webhook_rows.NAME, webhook_rows.INDEXES),
+    (deliveries.NAME, deliveries.INDEXES),
 )

@@ -64,6 +64,8 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "runs",
             "tags",
             "threads",
+            "webhook_deliveries",
+            "webhooks",
         )
     ),
     OrganizationRows("embedding_cache", field="scope"),

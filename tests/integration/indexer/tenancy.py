@@ -5,6 +5,7 @@ from typing import Any
 
 from kb_api import organization_deletions
 from kb_api.outcome_events import event_log
+from kb_api.webhooks import deliveries, webhook_rows
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
@@ -36,6 +37,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
         backfills,
         budgets,
         circuits,
+        deliveries,
         document_index,
         document_texts,
         documents,
@@ -55,6 +57,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
         runs,
         spu_ledger,
         tags,
+        webhook_rows,
     )
 }
 

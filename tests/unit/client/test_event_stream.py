@@ -8,7 +8,6 @@ import pytest
 
 from kb_client import Client
 from kb_client.problems import EventsExpiredError
-from kb_client.sync_client import event_stream
 from tests.unit.client.test_run_stream import Pieces
 
 DATA = {"id": "e", "type": "document.removed.v1", "source": "/kb/indexer", "time": "2026-01-31T12:00:00Z", "data": {}}
@@ -38,7 +37,7 @@ class InterruptedServer:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream.time, "sleep", lambda _: None)
+    monkeypatch.setattr("kb_client.sync_client.event_stream.time.sleep", lambda _: None)
 
 
 def follow(server: InterruptedServer) -> Iterator[int]:

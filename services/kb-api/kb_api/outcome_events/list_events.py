@@ -16,6 +16,7 @@ from pymongo.errors import PyMongoError
 
 from kb_api.outcome_events import event_log
 from kb_api.outcome_events.event_log import ListedEvent, NewEvent
+from kb_api.webhooks.queue_deliveries import queue_deliveries
 from kb_contracts.cloudevents import decode
 from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import KB_EVENTS
@@ -31,6 +32,8 @@ from kb_shared.observability.metrics import EVENTS_LISTED
 LEASE_NAME: Final = "events"
 _LEASE: Final = timedelta(seconds=15)
 _RENEW_S: Final = 5.0
+_ASK_EVERY_S: Final = 1.0
+"""Pause of a process between its attempts to get the lease, however many changes wake it."""
 _BATCH: Final = 200
 _PAUSE_S: Final = 0.2
 """Pause between two polls. Events of this time are listed together, with as many commands as a single one."""
@@ -46,6 +49,7 @@ class EventLister:
         self._database = database
         self._owner = str(uuid4())
         self._held_until = 0.0
+        self._ask_again_at = 0.0
         self._pause = PollPause(self.signal, shortest_s=_PAUSE_S)
         self._limit = LogLimit()
 
@@ -80,7 +84,10 @@ class EventLister:
         if monotonic() < self._held_until - _LEASE.total_seconds() + _RENEW_S:
             return True
         asked_at = monotonic()
+        if asked_at < self._ask_again_at:
+            return False
         if not await leases.acquire(self._database, LEASE_NAME, owner=self._owner, length=_LEASE):
+            self._ask_again_at = asked_at + _ASK_EVERY_S
             return False
         self._held_until = asked_at + _LEASE.total_seconds()
         return True
@@ -97,6 +104,7 @@ class EventLister:
                     raise TransientError("some of the events are listed already")
                 await reach("events.before_positions")
                 listed = await event_log.append(self._database, session, events) if events else []
+                await queue_deliveries(self._database, session, listed)
                 await reach("events.before_commit")
                 return listed
 

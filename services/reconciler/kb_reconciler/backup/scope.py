@@ -49,6 +49,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "reconcile_repairs": "they belong to the plans",
     "reconcile_passes": "they are about another state",
     "reconciler_state": "nothing of a restored database was compared yet",
+    "webhook_deliveries": "receivers have had most of these events, and would get them again",
     MARKER: "it is about the restore of this database",
 }
 """Collections that no backup has, each with the reason."""
@@ -178,6 +179,7 @@ _BY_ORGANIZATION: Final = (
     "spu_ledger",
     "budgets",
     "llm_providers",
+    "webhooks",
     "api_keys",
     "audit_log",
     "organization_deletions",
@@ -205,6 +207,7 @@ LAST: Final = (
     "outbox",
     "organizations",
     "llm_providers",
+    "webhooks",
     "api_keys",
     "audit_log",
     "organization_deletions",
