@@ -2,18 +2,19 @@ PYTHON ?= python3
 VENV := .venv
 CLIENTS_VENV := .venv-clients
 SECURITY_VENV := .venv-security
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not kafka_cluster and not replica_set and not prometheus and not nginx
+LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx and not npm
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,10 +73,17 @@ test-update: install  ## update a running system to this version and back, under
 test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants
 
-test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
+test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
+	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
+
+dist: install  ## build the wheels of all packages into dist/
+	@$(BIN)/uv build --quiet --all-packages --wheel --clear --no-build-isolation --python $(BIN)/python --out-dir dist
+
+test-dist: dist  ## install the wheels into empty environments, without the repository, and use them (about 3 minutes)
+	@$(BIN)/python -m pytest -m dist tests/packages --timeout 1200 --quiet
 
 test-alerts: install prometheus  ## faults raise exactly their alerts, and runbooks end them (real Prometheus; 10 to 15 minutes)
 	@$(BIN)/python -m pytest -m prometheus tests --timeout 900 --quiet
@@ -113,6 +121,14 @@ manifests: install  ## write the rules of Prometheus into k8s/
 schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 	@$(BIN)/python -m kb_contracts.schemas docs/schemas
 
+docs: install  ## build the documentation as a site into site/; a link that leads nowhere is an error
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@$(BIN)/uv pip install --quiet --python $(DOCS_VENV)/bin/python --require-hashes -r requirements-docs.lock
+	@rm -rf site
+	@$(DOCS_VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir $(DOCS_VENV)/doctrees docs site
+	@$(BIN)/python scripts/check_site.py site
+	@echo "open site/index.html"
+
 client: install  ## write the synchronous client and its exceptions from their sources
 	@$(BIN)/python scripts/generate_client.py
 
@@ -124,6 +140,7 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-docs.in --output-file requirements-docs.lock
 	@for image in kb-api kb-indexer kb-search kb-reconciler; do \
 		$(BIN)/uv export $(EXPORT) --no-dev --package $$image --output-file images/$$image.lock || exit 1; done
 	@$(BIN)/uv export $(EXPORT) --no-dev --package kb-reconciler --extra cli --output-file images/kb-admin.lock
@@ -139,5 +156,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) .security .nightly .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -96,7 +96,7 @@ async def local_target(folder: Path, options: LocalStackOptions) -> AsyncIterato
     indexers = ["kb_indexer", *(f"kb_indexer:{number}" for number in range(2, options.indexers + 1))]
     async with AsyncExitStack() as opened:
         stack = await opened.enter_async_context(
-            Stack(folder, services=[*options.services, *indexers], env=_WITHOUT_LIMITS | dict(options.env))
+            Stack(folder, services=[*options.services, *indexers], env=WITHOUT_LIMITS | dict(options.env))
         )
         keys = await _add_organizations(stack, options.organizations)
         await program_provider(stack, {"delay_ms": options.embed_delay_ms})
@@ -149,7 +149,7 @@ def _http() -> aiohttp.ClientSession:
     )
 
 
-_WITHOUT_LIMITS: Final = {
+WITHOUT_LIMITS: Final = {
     "KB_ADMINISTRATIVE_CALLS_PER_MINUTE_OF_KEY": "0",
     "KB_ADMINISTRATIVE_CALLS_PER_MINUTE_OF_ORGANIZATION": "0",
     "KB_SEARCHES_PER_MINUTE_OF_KEY": "0",

@@ -1,7 +1,7 @@
 """The `kb` command. Further subcommands come from the entry-point group `kb.commands`: functions that take the app."""
 
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
@@ -41,9 +41,18 @@ def main() -> None:
         sys.exit(1)
 
 
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        print(f"kb {version('kb-client')}")
+        raise typer.Exit
+
+
 def _keep_connection(
     context: typer.Context,
     *,
+    _show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
     profile: Annotated[
         str | None, typer.Option("--profile", help="Profile of `kb login` to use. Also KB_PROFILE.")
     ] = None,

@@ -84,7 +84,7 @@ def check_python() -> Check:
         name="python",
         ok=sys.version_info >= (3, 11),
         found=platform.python_version(),
-        remedy="use Python 3.11 or newer: make PYTHON=/path/to/python3.11 install",
+        remedy="use Python 3.11 or newer",
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from kb_local.alertmanager import Alertmanager
-from kb_local.monitoring_programs import CHECKOUT
 from kb_local.ports import Ports
 from kb_local.prometheus import Prometheus
 from kb_local.server import Server
@@ -15,6 +14,8 @@ from kb_local.state import Home
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 OBSERVE: Final = "KB_LOCAL_OBSERVE"
+CONFIGS: Final = Path(__file__).parent / "monitoring_files"
+"""Links to files in `observability/` of the repository; a wheel has the files themselves."""
 
 
 def is_observed(environment: Mapping[str, str]) -> bool:
@@ -24,7 +25,7 @@ def is_observed(environment: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringOptions:
-    configs: Path = CHECKOUT / "observability"
+    configs: Path = CONFIGS
     """Folder with `prometheus/prometheus.yml`, the rules beside it, and `alertmanager/alertmanager.yml`."""
     interval_s: float | None = None
     """Between two scrapes, and between two evaluations of the rules; None for that of `prometheus.yml`."""

@@ -20,8 +20,8 @@ _FILES: Final[dict[MonitoringProgram, tuple[str, ...]]] = {
     "amtool": ("amtool",),
 }
 REMEDY: Final = (
-    "run `make prometheus`, which installs Debian's packages into .observability/ without root, or put prometheus,"
-    " promtool, alertmanager and amtool from https://prometheus.io/download/ on the PATH"
+    "put prometheus, promtool, alertmanager and amtool from https://prometheus.io/download/ on the PATH; in a checkout,"
+    " `make prometheus` installs Debian's packages into .observability/ without root"
 )
 
 

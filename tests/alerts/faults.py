@@ -5,7 +5,10 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
+
+import psutil
 
 from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.keys import DocumentKey
@@ -15,6 +18,12 @@ from tests.waiting import until
 
 Injection = Callable[[ObservedSystem], AbstractAsyncContextManager[None]]
 """Begins the fault when entered."""
+
+
+_STOPPED_S: Final = 5.2
+"""Twice this is as long as a request of the load waits."""
+_RUNNING_S: Final = 0.5
+_CPU_S_OF_A_PART: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +48,38 @@ def frozen(name: str) -> Injection:
 
 @asynccontextmanager
 async def slow_mongod(observed: ObservedSystem) -> AsyncIterator[None]:
-    """Give mongod a tenth of the time, until it is replaced by another process."""
+    """Let mongod run for moments only, until it is replaced by another process."""
     await observed.wait_for_history()
-    mongod = observed.process("mongod")
-
-    async def slow_down() -> None:
-        while mongod.is_running():
-            mongod.suspend()
-            await asyncio.sleep(4)
-            mongod.resume()
-            # A shorter time is nothing for mongod on a busy machine, and searches fail instead of being slow.
-            await asyncio.sleep(0.4)
-
-    slowing = asyncio.create_task(slow_down())
+    slowing = asyncio.create_task(_slow_down(observed.process("mongod")))
     try:
         yield
     finally:
         slowing.cancel()
         await asyncio.gather(slowing, return_exceptions=True)
+
+
+async def _slow_down(process: psutil.Process) -> None:
+    """Stop a process again and again, every other time in the middle of what has waited for it.
+
+    A stop after everything is answered slows down no query: new requests then wait for what precedes their queries.
+    The time in which a part is answered differs from machine to machine, the CPU time does not.
+    """
+    while process.is_running():
+        for cpu_s in (_CPU_S_OF_A_PART, None):
+            process.suspend()
+            await asyncio.sleep(_STOPPED_S)
+            process.resume()
+            await _wait_for_cpu_time(process, cpu_s=cpu_s, within_s=_RUNNING_S)
+
+
+async def _wait_for_cpu_time(process: psutil.Process, *, cpu_s: float | None, within_s: float) -> None:
+    began, used_s = monotonic(), sum(process.cpu_times()[:2])
+
+    def is_over() -> bool:
+        used_enough = cpu_s is not None and sum(process.cpu_times()[:2]) - used_s >= cpu_s
+        return used_enough or monotonic() - began >= within_s
+
+    await until(is_over, every_s=0.002)
 
 
 @asynccontextmanager

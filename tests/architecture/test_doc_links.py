@@ -14,6 +14,7 @@ PAGES = sorted(
         *ROOT.glob("contracts/**/*.md"),
         *ROOT.glob("shared/**/*.md"),
         *ROOT.glob("client/**/*.md"),
+        ROOT / "clients/typescript/README.md",
         *ROOT.glob("local/**/*.md"),
     ]
 )

@@ -69,5 +69,6 @@ async def docs_stack(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> 
         returned=["KB_ID"],
     )
     of_operators = {"KB_MONGO_URI": stack.mongo_uri, "KB_MONGO_DATABASE": stack.database}
+    of_upstreams = {"KB_KAFKA": stack.kafka, "KB_KAFKA_TOPIC_PREFIX": stack.topic_prefix}
     of_kb = {"KB_BASE_URL": stack.base_url, "KB_ORGANIZATION": stack.organization_id, "KB_API_KEY": stack.api_key}
-    return DocsStack(printed_by_make_up | of_operators | of_kb | values)
+    return DocsStack(printed_by_make_up | of_operators | of_upstreams | of_kb | values)

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.admin import DescribeConfigsRequest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -192,13 +194,24 @@ class KafkaBrokers:
             return {}
 
     async def set_topic(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Change settings of a topic, such as `max.message.bytes`."""
+        """Change settings of a topic, such as `max.message.bytes`, and return when all brokers know them."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         for future in self.admin.incremental_alter_configs([resource]).values():
             await asyncio.wrap_future(future)
+        client = AIOKafkaClient(bootstrap_servers=self.bootstrap())
+        await client.bootstrap()
+
+        async def all_know() -> bool:
+            known = [await _settings_known_to(client, broker.number, topic) for broker in self.brokers]
+            return all(settings.items() <= each.items() for each in known)
+
+        try:
+            await until(all_know, what=f"all brokers know the settings of {topic}", every_s=0.05)
+        finally:
+            await client.close()
 
     async def delete_topics_of(self, prefix: str) -> None:
         """Delete all topics whose names begin with `prefix`."""
@@ -219,3 +232,10 @@ class KafkaBrokers:
 
 def _quorum_state(broker: KafkaBroker) -> Path:
     return broker.data / "__cluster_metadata-0" / "quorum-state"
+
+
+async def _settings_known_to(client: AIOKafkaClient, broker: int, topic: str) -> dict[str, str]:
+    # Not with `admin`, which asks any broker.
+    answer = await client.send(broker, DescribeConfigsRequest([(ResourceType.TOPIC.value, topic, None)], False))
+    [resource] = answer.resources
+    return {entry[0]: entry[1] for entry in resource[4]}

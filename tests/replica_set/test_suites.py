@@ -14,10 +14,9 @@ ROOT = Path(__file__).parents[2]
 FITTING = "not long and not kafka_cluster and not replica_set"
 SUITES = {
     "e2e": ["tests/e2e"],
-    "integration": [
-        f"tests/integration/{name}"
-        for name in ("budget", "embedding", "indexer", "kb_api", "mcp", "reconciler", "runs", "search")
-    ],
+    "indexing": [f"tests/integration/{name}" for name in ("budget", "embedding", "indexer", "reconciler")],
+    "administration": ["tests/integration/kb_api"],
+    "search": [f"tests/integration/{name}" for name in ("mcp", "runs", "search")],
     "conformance": ["tests/conformance"],
 }
 LINES = 40

@@ -72,10 +72,12 @@ class DemoOutput:
         self._console.print(
             """
 [bold]Try next[/]
-  make up       start the stack in the background; paste the line that it prints
-  make down     stop it; the data is kept
+  kb up                 start the stack in the background
+  kb docs push FOLDER   make a knowledge base of the files of a folder
+  kb ask "..."          ask it
+  kb down               stop the stack; the data is kept
 
-docs/tutorial/first-answer.md leads from there to a cited answer over your own text."""
+In a checkout, `source .venv/bin/activate` puts kb on the PATH."""
         )
 
 

@@ -207,13 +207,13 @@ class Positions:
                 last_offset=start.position - 1,
                 reason="deleted before they were read",
             )
-        for partition, start in replaced.items():
-            metrics.CONSUMER_REPLACED_LOGS.labels(topic=partition.topic, group=self._group_id).inc()
+        for topic in {each.topic for each in replaced}:
+            starts = {each.partition: start for each, start in replaced.items() if each.topic == topic}
+            metrics.CONSUMER_REPLACED_LOGS.labels(topic=topic, group=self._group_id).inc(len(starts))
             log.error(
                 "log.replaced",
                 group=self._group_id,
-                topic=partition.topic,
-                partition=partition.partition,
-                old_offset=start.committed,
-                new_offset=start.position,
+                topic=topic,
+                old_offsets={partition: start.committed for partition, start in starts.items()},
+                new_offsets={partition: start.position for partition, start in starts.items()},
             )

@@ -34,10 +34,10 @@ async def test_calls_that_change_something_are_listed_with_who_what_and_outcome(
     entries = await entries_of(organization)
     key_id, kb = organization.key.split("_")[1], {"kb_id": created["kb_id"]}
     assert [(e["key_id"], e["operation"], e["target"], e["outcome"], e["status"]) for e in entries] == [
-        (key_id, "DELETE /knowledge-bases/{kb_id}", kb, "succeeded", 200),
-        (key_id, "PUT /knowledge-bases/{kb_id}", kb, "refused", 422),
-        (reader.key.split("_")[1], "DELETE /knowledge-bases/{kb_id}", kb, "refused", 403),
-        (key_id, "POST /knowledge-bases", {}, "succeeded", 201),
+        (key_id, "knowledge_bases.delete", kb, "succeeded", 200),
+        (key_id, "knowledge_bases.update", kb, "refused", 422),
+        (reader.key.split("_")[1], "knowledge_bases.delete", kb, "refused", 403),
+        (key_id, "knowledge_bases.create", {}, "succeeded", 201),
     ]
     assert entries[0]["request_id"] == deleted.headers["x-request-id"]
     stored = (

@@ -83,7 +83,7 @@ def test_without_the_programs_nothing_is_started(tmp_path: Path, monkeypatch: py
     assert result.exit_code == 1
     assert "error: prometheus: prometheus is not installed" in result.stderr
     assert "error: alertmanager: alertmanager is not installed" in result.stderr
-    assert "remedy: run `make prometheus`" in result.stderr
+    assert "remedy: put prometheus" in result.stderr
     assert not folder.exists()
 
 

@@ -183,7 +183,8 @@ async def test_a_topic_that_was_created_again_has_lost_records_also_if_its_offse
         later_session = positions_of(client, on_lost=note, topic_ids=topic_ids)
         assert await later_session.find([ZERO]) == {ZERO: PartitionStart(0, None)}
         await later_session.find([ZERO])
-    assert (lost, [line["event"] for line in logs]) == ([TOPIC], ["log.replaced"])
+    [line] = [line for line in logs if line["event"] == "log.replaced"]
+    assert (lost, line["old_offsets"], line["new_offsets"]) == ([TOPIC], {0: None}, {0: 0})
 
 
 async def test_a_partition_without_an_offset_begins_at_the_beginning_and_that_is_committed(client: FakeClient) -> None:

@@ -60,6 +60,7 @@ async def explain(database: Database, caller: Reader, kb_id: str, document_id: s
     operation_id="knowledge_bases.list_chunks",
     summary="List the chunks of a document",
     response_model=ChunkList,
+    responses=responses("passage-replaced"),
 )
 async def list_chunks(
     database: Database,

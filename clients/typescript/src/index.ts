@@ -1,0 +1,64 @@
+/** Typed client of the knowledge base API: paths, parameters and answers are those of its OpenAPI document. */
+
+import createFetchClient, { type Client, type ClientOptions } from "openapi-fetch";
+
+import { ApiError, readProblem, StreamError } from "./errors.js";
+import type { OrganizationPaths } from "./organization-paths.js";
+import type { RunEvent, RunRequest } from "./schema.js";
+import { parseServerSentEvents } from "./server-sent-events.js";
+
+export { ApiError, StreamError } from "./errors.js";
+export { pages } from "./pages.js";
+export type * from "./schema.js";
+
+export interface KnowledgeBasesOptions {
+  /** Address of the API, such as `https://kb.example.com`. */
+  baseUrl: string;
+  organization: string;
+  apiKey: string;
+  /** Used instead of the global `fetch`. */
+  fetch?: ClientOptions["fetch"];
+}
+
+export type KnowledgeBases = Client<OrganizationPaths, "application/json"> & {
+  /**
+   * Begin a run and yield its events, of which `run.finished` is the last. Leaving the loop stops the run.
+   *
+   * @throws ApiError: the API refused the run.
+   * @throws StreamError: the connection ended before the run.
+   */
+  streamRun(request: RunRequest, options?: { signal?: AbortSignal }): AsyncGenerator<RunEvent, void, undefined>;
+};
+
+/**
+ * Create a client of one organization. Its methods are `GET`, `PUT`, `POST`, `PATCH` and `DELETE`; paths begin after
+ * `/v0/orgs/{organization_id}`. They return `data`; an answer with an error throws `ApiError`.
+ */
+export function createClient(options: KnowledgeBasesOptions): KnowledgeBases {
+  const { apiKey, organization } = options;
+  const client = createFetchClient<OrganizationPaths, "application/json">({
+    baseUrl: `${options.baseUrl.replace(/\/+$/, "")}/v0/orgs/${encodeURIComponent(organization)}`,
+    headers: { Authorization: `Bearer ${apiKey}`, "X-KB-Origin": "sdk" },
+    ...(options.fetch && { fetch: options.fetch }),
+  });
+  client.use({
+    async onResponse({ response }) {
+      if (!response.ok) throw new ApiError(await readProblem(response), response);
+    },
+  });
+  async function* streamRun(request: RunRequest, { signal }: { signal?: AbortSignal } = {}) {
+    const { data: body } = await client.POST("/runs", {
+      body: request,
+      headers: { Accept: "text/event-stream" },
+      parseAs: "stream",
+      ...(signal && { signal }),
+    });
+    if (!body) throw new StreamError("the answer has no body");
+    for await (const { event, data } of parseServerSentEvents(body)) {
+      yield { event, data: JSON.parse(data) } as RunEvent;
+      if (event === "run.finished") return;
+    }
+    throw new StreamError("the connection was closed before the run ended");
+  }
+  return Object.assign(client, { streamRun });
+}
