@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from kb_client.command_line import ask, dead_letters, documents, keys, knowledge_bases, profiles, search, usage
+from kb_client.command_line import (
+    ask,
+    dead_letters,
+    documents,
+    events,
+    keys,
+    knowledge_bases,
+    profiles,
+    search,
+    usage,
+    webhooks,
+)
 from kb_client.command_line.connection import GivenConnection
 from kb_client.errors import KbClientError
 
@@ -23,7 +34,7 @@ def create_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app):
+    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app, events.app, webhooks.app):
         app.add_typer(group)
     for module in (search, ask, usage, profiles):
         module.register(app)

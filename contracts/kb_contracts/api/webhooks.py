@@ -19,6 +19,7 @@ WebhookEventType = Literal[
     "knowledge_base.deleted.v1",
     "budget.soft_exceeded.v1",
 ]
+WantedDeliveryState = Literal["waiting", "delivered", "dead"]
 WebhookEventTypes = Annotated[list[WebhookEventType], Field(min_length=1, max_length=20)]
 WebhookKbIds = Annotated[list[ObjectId], Field(min_length=1, max_length=100)]
 

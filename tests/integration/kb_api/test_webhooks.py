@@ -78,7 +78,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture(scope="session")
 async def private_api(api: KbApi) -> AsyncIterator[KbApi]:
-    """Where webhooks may have addresses of this machine."""
+    """Allow webhooks to have addresses of this machine."""
     settings = api.settings.model_copy(update={"allow_private_providers": True})
     private = create_kb_api(settings, database=api.database, embedder=api.embedder)
     yield private
@@ -204,7 +204,7 @@ async def test_a_process_that_dies_before_it_has_recorded_a_delivery_delivers_it
     with pytest.raises(ProcessDied):
         async with failpoints.during("webhook.after_send", die):
             await owner.api.webhook_deliverer._serve(key, at_once=1)
-    # Nobody else takes it before the claim has lapsed.
+    # No other process takes it before the claim has lapsed.
     await deliver_all(owner.api)
     assert len(receiver.received) == 1
     await make_due(owner)

@@ -125,7 +125,7 @@ class AsyncWebhooks(AsyncResource):
         )
 
     @operation
-    def redeliver(self, webhook_id: str, delivery_id: str) -> ApiCall[WebhookDeliveryView]:
+    def redeliver(self, webhook_id: str, *, delivery_id: str) -> ApiCall[WebhookDeliveryView]:
         """Try a delivery again for a day."""
         return ApiCall(
             "POST",

@@ -126,7 +126,7 @@ class SyncWebhooks(SyncResource):
         )
 
     @operation
-    def redeliver(self, webhook_id: str, delivery_id: str) -> ApiCall[WebhookDeliveryView]:
+    def redeliver(self, webhook_id: str, *, delivery_id: str) -> ApiCall[WebhookDeliveryView]:
         """Try a delivery again for a day."""
         return ApiCall(
             "POST",

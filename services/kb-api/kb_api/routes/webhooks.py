@@ -6,7 +6,7 @@ from fastapi import Query
 
 from kb_api.dependencies import Admin, Cursors, Database, Settings, WebhookSecrets, WebhookSender
 from kb_api.webhooks import deliveries, webhook_rows
-from kb_api.webhooks.deliveries import Delivery, DeliveryState
+from kb_api.webhooks.deliveries import DeliveryState, WebhookDelivery
 from kb_api.webhooks.webhook_rows import Webhook, WebhookKey, to_secrets_row
 from kb_api.webhooks.webhook_secrets import rotate
 from kb_contracts.api.events import OutcomeEventView
@@ -14,6 +14,7 @@ from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.webhooks import (
     CreateWebhook,
     UpdateWebhook,
+    WantedDeliveryState,
     WebhookDeliveryList,
     WebhookDeliveryView,
     WebhookList,
@@ -119,7 +120,7 @@ async def update(
 
     async def store(session: MongoSession) -> Webhook:
         changed = {**fields, "updated_at": now(), "updated_by": caller.key_id}
-        return await webhook_rows.update(database, session, key, changed)
+        return await webhook_rows.update(database, session, key, fields=changed)
 
     return _view(await commit_change(database, store, answer=_view))
 
@@ -163,7 +164,7 @@ async def rotate_secret(
             "updated_at": changed_at,
             "updated_by": caller.key_id,
         }
-        return await webhook_rows.update(database, session, key, fields)
+        return await webhook_rows.update(database, session, key, fields=fields)
 
     webhook = await commit_change(database, store, answer=lambda _: InsteadOfAnswer(_secret_shown_once(key)))
     return WebhookWithSecret(**_view(webhook).model_dump(), secret=secret)
@@ -216,7 +217,7 @@ async def list_deliveries(
     caller: Admin,
     webhook_id: str,
     *,
-    state: Annotated[DeliveryState | None, Query(description="Only deliveries in this state.")] = None,
+    state: Annotated[WantedDeliveryState | None, Query(description="Only deliveries in this state.")] = None,
     cursor: CursorParameter = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> WebhookDeliveryList:
@@ -225,7 +226,9 @@ async def list_deliveries(
     await webhook_rows.get(database, key)
     scope = CursorScope(caller.organization_id, f"deliveries of {webhook_id}", {"state": state})
     before = cursors.read(scope, cursor)
-    found = await deliveries.find_page(database, key, state=state, before=before, limit=limit)
+    found = await deliveries.find_page(
+        database, key, state=None if state is None else DeliveryState(state), before=before, limit=limit
+    )
     return WebhookDeliveryList(
         deliveries=[_delivery_view(each) for each in found],
         next_cursor=cursors.create(scope, found[-1].delivery_id) if len(found) == limit else None,
@@ -242,9 +245,9 @@ async def redeliver(database: Database, caller: Admin, webhook_id: str, *, deliv
     """Try a delivery again for a day, whatever became of it. `webhook-id` is the same."""
     key = WebhookKey(caller.organization_id, webhook_id)
 
-    async def store(session: MongoSession) -> Delivery:
+    async def store(session: MongoSession) -> WebhookDelivery:
         await webhook_rows.get(database, key, session=session)
-        delivery = await deliveries.redeliver(database, session, key, delivery_id)
+        delivery = await deliveries.redeliver(database, session, key, delivery_id=delivery_id)
         if delivery is None:
             raise NotFound("delivery")
         return delivery
@@ -289,7 +292,7 @@ def _view(webhook: Webhook) -> WebhookView:
     )
 
 
-def _delivery_view(delivery: Delivery) -> WebhookDeliveryView:
+def _delivery_view(delivery: WebhookDelivery) -> WebhookDeliveryView:
     return WebhookDeliveryView(
         delivery_id=delivery.delivery_id,
         event_id=delivery.event_id,

@@ -1,4 +1,4 @@
-"""Delivers events to webhooks. A receiver that is slow or does not answer holds up nobody but itself.
+"""Delivers events to webhooks. A receiver that is slow or does not answer holds up no other.
 
 Webhooks are served in two lanes, each with its own limit. One whose last attempt failed or was slow is in the slow
 lane, one attempt at a time, until an attempt succeeds quickly. Within a lane, those that were served least recently
@@ -17,11 +17,12 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_api.webhooks import deliveries, webhook_rows
-from kb_api.webhooks.deliveries import Delivery, DueWebhook
+from kb_api.webhooks.deliveries import DueWebhook, WebhookDelivery
 from kb_api.webhooks.retry_times import next_attempt
 from kb_api.webhooks.webhook_rows import Webhook, WebhookKey
 from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_api.webhooks.webhook_sender import AttemptOutcome, WebhookSender
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
@@ -144,7 +145,7 @@ class WebhookDeliverer:
                 self._count_dead(await deliveries.give_up_all(self._database, key, error="webhook-disabled"))
             else:
                 secrets_in_use = self._secrets.open(webhook, now=datetime.now(UTC))
-                await asyncio.gather(*(self._attempt_some(webhook, secrets_in_use) for _ in range(at_once)))
+                await run_all_or_cancel(self._attempt_some(webhook, secrets_in_use) for _ in range(at_once))
         except (PyMongoError, TransientError) as error:
             self._log_interruption(error)
         except Unreadable:
@@ -170,7 +171,7 @@ class WebhookDeliverer:
                 # From now on in the quick lane.
                 return
 
-    async def _record(self, delivery: Delivery, outcome: AttemptOutcome) -> None:
+    async def _record(self, delivery: WebhookDelivery, outcome: AttemptOutcome) -> None:
         if outcome.error is None:
             WEBHOOK_ATTEMPTS.labels("delivered").inc()
             await deliveries.finish(self._database, delivery, status=outcome.status or 0)

@@ -47,7 +47,7 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class WebhookDelivery:
     delivery_id: str
     organization_id: str
     webhook_id: str
@@ -77,7 +77,7 @@ class DueWebhook:
 
 
 _DELIVERIES: Final = RowMapper(
-    Delivery, names={"delivery_id": "_id"}, convert={"delivery_id": str, "state": DeliveryState}
+    WebhookDelivery, names={"delivery_id": "_id"}, convert={"delivery_id": str, "state": DeliveryState}
 )
 
 
@@ -133,7 +133,7 @@ async def find_due_webhooks(database: Database) -> list[DueWebhook]:
     ]
 
 
-async def claim(database: Database, key: WebhookKey) -> Delivery | None:
+async def claim(database: Database, key: WebhookKey) -> WebhookDelivery | None:
     """Return a delivery that is due, and let no other process have it until `CLAIMED_FOR` has passed."""
     now = datetime.now(UTC)
     row = await database[NAME].find_one_and_update(
@@ -145,14 +145,14 @@ async def claim(database: Database, key: WebhookKey) -> Delivery | None:
     return None if row is None else _DELIVERIES.read(row)
 
 
-async def finish(database: Database, delivery: Delivery, *, status: int) -> None:
+async def finish(database: Database, delivery: WebhookDelivery, *, status: int) -> None:
     """Record that the receiver has taken a delivery."""
     fields = {"state": DeliveryState.DELIVERED, "last_status": status, "last_error": None, "expires_at": _expiry()}
     await _end(database, _claimed(delivery), fields)
 
 
 async def fail(
-    database: Database, delivery: Delivery, *, status: int | None, error: str, again_at: datetime | None
+    database: Database, delivery: WebhookDelivery, *, status: int | None, error: str, again_at: datetime | None
 ) -> None:
     """Record a failed attempt; without a time for another one, the delivery is dead."""
     fields: Row = {"last_status": status, "last_error": error}
@@ -162,7 +162,7 @@ async def fail(
         await _end(database, _claimed(delivery), {**fields, "state": DeliveryState.DEAD, "expires_at": _expiry()})
 
 
-def _claimed(delivery: Delivery) -> Row:
+def _claimed(delivery: WebhookDelivery) -> Row:
     # Another process may have claimed it since, if this one was stopped for a minute.
     return {
         "_id": ObjectId(delivery.delivery_id),
@@ -200,7 +200,7 @@ async def delete_all(database: Database, key: WebhookKey) -> None:
 
 async def find_page(
     database: Database, key: WebhookKey, *, state: DeliveryState | None, before: str | None, limit: int
-) -> list[Delivery]:
+) -> list[WebhookDelivery]:
     """Return a page of deliveries, newest first: those that are older than the delivery `before`."""
     query: dict[str, Any] = {"organization_id": key.organization_id, "webhook_id": key.webhook_id}
     if state is not None:
@@ -211,7 +211,9 @@ async def find_page(
     return [_DELIVERIES.read(row) async for row in rows]
 
 
-async def redeliver(database: Database, session: MongoSession, key: WebhookKey, delivery_id: str) -> Delivery | None:
+async def redeliver(
+    database: Database, session: MongoSession, key: WebhookKey, *, delivery_id: str
+) -> WebhookDelivery | None:
     """Let a delivery be tried again for a day, whatever became of it; None if there is no such delivery."""
     if not ObjectId.is_valid(delivery_id):
         return None

@@ -124,7 +124,7 @@ async def count(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id})
 
 
-async def update(database: Database, session: MongoSession, key: WebhookKey, fields: Mapping[str, Any]) -> Webhook:
+async def update(database: Database, session: MongoSession, key: WebhookKey, *, fields: Mapping[str, Any]) -> Webhook:
     """Set fields of a webhook and return it. Raises NotFound."""
     await database[NAME].update_one(key.query(), {"$set": dict(fields)}, session=session)
     return await get(database, key, session=session)
