@@ -57,6 +57,7 @@ CLASSES_OF_STATUS: Final = {
     "403": "HttpForbidden",
     "404": "HttpNotFound",
     "405": "HttpMethodNotAllowed",
+    "406": "HttpNotAcceptable",
     "408": "HttpRequestTimeout",
     "409": "HttpConflict",
     "410": "HttpGone",

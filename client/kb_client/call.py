@@ -43,6 +43,8 @@ class ApiCall(Generic[R]):
     body: Mapping[str, Any] | None = None
     upload: UploadedText | None = None
     headers: Mapping[str, Any] = field(default_factory=dict)
+    accept: str = "application/json"
+    """Media type of the answer."""
     only_reads: bool = False
     """True for a POST without an effect that could happen twice, such as a search."""
     within_s: float | None = None
@@ -80,8 +82,10 @@ class PageCall(ApiCall[R], Generic[R, T]):
                 if getattr(page, "has_more", False)
                 else None
             )
-        if hasattr(page, "next_cursor"):
-            return None if page.next_cursor is None else replace(self, query={**self.query, "cursor": page.next_cursor})
+        # An older server has no cursor in most lists.
+        if "next_cursor" in page.model_fields_set:
+            cursor = getattr(page, "next_cursor", None)
+            return None if cursor is None else replace(self, query={**self.query, "skip": None, "cursor": cursor})
         skipped = (self.given_query().get("skip") or 0) + len(self.items(page))
         if not self.items(page) or skipped >= getattr(page, "total_count", 0):
             return None

@@ -13,7 +13,9 @@ from kb_client.command_line import (
     events,
     keys,
     knowledge_bases,
+    operations,
     profiles,
+    providers,
     search,
     usage,
     webhooks,
@@ -34,9 +36,17 @@ def create_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app, events.app, webhooks.app):
+    for group in (
+        knowledge_bases.app,
+        documents.app,
+        dead_letters.app,
+        keys.app,
+        providers.app,
+        events.app,
+        webhooks.app,
+    ):
         app.add_typer(group)
-    for module in (search, ask, usage, profiles):
+    for module in (search, ask, usage, operations, profiles):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)

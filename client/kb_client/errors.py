@@ -126,6 +126,10 @@ class HttpMethodNotAllowed(HttpClientError):
     """Status 405."""
 
 
+class HttpNotAcceptable(HttpClientError):
+    """Status 406."""
+
+
 class HttpRequestTimeout(HttpClientError):
     """Status 408."""
 
@@ -181,6 +185,7 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
     403: HttpForbidden,
     404: HttpNotFound,
     405: HttpMethodNotAllowed,
+    406: HttpNotAcceptable,
     408: HttpRequestTimeout,
     409: HttpConflict,
     410: HttpGone,

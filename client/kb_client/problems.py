@@ -17,6 +17,7 @@ from kb_client.errors import (
     HttpGone,
     HttpInternalServerError,
     HttpMethodNotAllowed,
+    HttpNotAcceptable,
     HttpNotFound,
     HttpPaymentRequired,
     HttpPreconditionFailed,
@@ -43,6 +44,10 @@ class NotFoundError(HttpNotFound):
 
 class MethodNotAllowedError(HttpMethodNotAllowed):
     """The path does not support this method; see the `Allow` header."""
+
+
+class NotAcceptableError(HttpNotAcceptable):
+    """The call has no answer of a media type in `Accept`: the detail lists its media types."""
 
 
 class MissingScopeError(HttpForbidden):
@@ -205,6 +210,14 @@ class JobNotCancellableError(HttpConflict):
 
 class OutcomeUnknownError(HttpServiceUnavailable):
     """MongoDB did not confirm a new KB in time. GET the `kb_id` of the answer before you create it again."""
+
+
+class PreviewUnavailableError(HttpServiceUnavailable):
+    """`preview-unavailable`, status 503.
+
+    A preview had no result in time, or the process that chunks its texts ended; with `Retry-After`. Try again,
+    with a shorter text or fewer tags if it fails again.
+    """
 
 
 class ProviderKeysNotAvailableError(HttpServiceUnavailable):
@@ -406,6 +419,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "unauthenticated": UnauthenticatedError,
     "not-found": NotFoundError,
     "method-not-allowed": MethodNotAllowedError,
+    "not-acceptable": NotAcceptableError,
     "missing-scope": MissingScopeError,
     "key-limited": KeyLimitedError,
     "bad-request": BadRequestError,
@@ -435,6 +449,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,
     "outcome-unknown": OutcomeUnknownError,
+    "preview-unavailable": PreviewUnavailableError,
     "provider-keys-not-available": ProviderKeysNotAvailableError,
     "event-too-large": EventTooLargeError,
     "unknown-text-ref": UnknownTextRefError,

@@ -31,7 +31,7 @@ from kb_shared.http.security_headers import with_security_headers
 
 GatewayUpstream = Literal["kb-api", "kb-search"]
 
-SEARCH_COLLECTIONS = frozenset({"agents", "insights", "mcp", "prompts", "runs", "threads"})
+SEARCH_COLLECTIONS = frozenset({"agents", "chat-models", "insights", "mcp", "prompts", "runs", "threads"})
 # Of one connection, not of the request (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset(
     {

@@ -10,6 +10,7 @@ KbError
 │   └── WriteConflicts       other transactions held the rows in each try
 ├── Parked                   the provider of the organization is out, or a limit is used up: wait without counting an
 │                            attempt
+│   ├── ProviderPaused       the organization has paused the provider of the model
 │   ├── BudgetExhausted      the hard budget of the organization has no room for the work this month
 │   └── UnknownPrice         the organization has a budget in US dollars, and the price of the model is not known
 ├── PermanentError           a retry changes nothing: mark the work as failed, with the reason
@@ -86,6 +87,13 @@ class Parked(KbError):
         super().__init__(detail)
         self.error_type = error_type
         self.retry_after_s = retry_after_s
+
+
+class ProviderPaused(Parked):
+    """Work for a provider that its organization has paused. `str()` says how it is resumed."""
+
+    def __init__(self, detail: str, *, retry_after_s: float) -> None:
+        super().__init__(detail, error_type="provider_paused", retry_after_s=retry_after_s)
 
 
 class BudgetExhausted(Parked):

@@ -72,7 +72,7 @@ class Route:
     query: dict[str, str] = field(default_factory=dict)
     """Parameters that ask for the victim's data."""
     makes_what_it_names: bool = False
-    """True if the route creates the named resource, so that an absent one is no 404."""
+    """True if the route creates the named resource, or names what is no data of an organization: there is no 404."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -169,6 +169,10 @@ MATRIX = [
     ),
     Route("kb-api", "GET", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
+    Route("kb-api", "POST", "/llm-providers/{provider}/test", Scope.ADMIN, body={}, makes_what_it_names=True),
+    Route("kb-api", "POST", "/llm-providers/{provider}/pause", Scope.ADMIN, makes_what_it_names=True),
+    Route("kb-api", "POST", "/llm-providers/{provider}/resume", Scope.ADMIN, makes_what_it_names=True),
+    Route("kb-api", "GET", "/operations", Scope.READ),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
     Route("kb-api", "GET", "/events", Scope.READ, query={"types": "document.rejected.v1"}),
@@ -210,6 +214,7 @@ MATRIX = [
     Route("search", "GET", "/runs", Scope.READ),
     Route("search", "GET", "/runs/{run_id}", Scope.READ),
     Route("search", "POST", "/threads", Scope.SEARCH, body={"title": "mine"}),
+    Route("search", "GET", "/chat-models", Scope.READ),
     Route("search", "GET", "/threads", Scope.READ),
     Route("search", "GET", "/threads/{thread_id}", Scope.READ),
     Route("search", "DELETE", "/threads/{thread_id}", Scope.WRITE),

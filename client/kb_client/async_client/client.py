@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.api_keys import AsyncApiKeys
     from kb_client.async_client.resources.audit import AsyncAudit
     from kb_client.async_client.resources.budget import AsyncBudget
+    from kb_client.async_client.resources.chat_models import AsyncChatModels
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
+    from kb_client.async_client.resources.operations import AsyncOperations
     from kb_client.async_client.resources.organizations import AsyncOrganizations
     from kb_client.async_client.resources.prompts import AsyncPrompts
     from kb_client.async_client.resources.reconcile import AsyncReconcile
@@ -179,6 +181,12 @@ class AsyncClient:
         return AsyncDocuments(self._transport, self._options)
 
     @cached_property
+    def chat_models(self) -> "AsyncChatModels":
+        from kb_client.async_client.resources.chat_models import AsyncChatModels
+
+        return AsyncChatModels(self._transport, self._options)
+
+    @cached_property
     def embedding_models(self) -> "AsyncEmbeddingModels":
         from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
 
@@ -213,6 +221,12 @@ class AsyncClient:
         from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
 
         return AsyncLlmProviders(self._transport, self._options)
+
+    @cached_property
+    def operations(self) -> "AsyncOperations":
+        from kb_client.async_client.resources.operations import AsyncOperations
+
+        return AsyncOperations(self._transport, self._options)
 
     @cached_property
     def organizations(self) -> "AsyncOrganizations":

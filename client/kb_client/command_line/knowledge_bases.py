@@ -185,8 +185,12 @@ def stats(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson 
         {
             "documents": f"{counted.document_count:,} of {counted.total_documents_with_tags:,} are indexed",
             "passages": counted.chunk_count,
+            "progress": f"{counted.progress:.0%}",
+            "time left": None if counted.eta_s is None else f"about {counted.eta_s:.0f} s",
+            "failed": counted.states.failed,
             "last indexed": counted.last_indexed_at,
             "SPUs": counted.spus,
+            "cost": f"{counted.usd:.4f} US dollars",
             "search indexes": [f"{each.name}: {each.status}" for each in counted.search_indexes],
         }
     )

@@ -19,25 +19,25 @@ def register(app: typer.Typer) -> None:
 def usage(
     context: typer.Context,
     *,
-    by: Annotated[str, typer.Option("--by", help="kb, model, operation, day, joined by commas.")] = "kb",
+    by: Annotated[str, typer.Option("--by", "--group-by", help="kb, model, operation, day, joined by commas.")] = "kb",
     since: Annotated[str | None, typer.Option("--since", help="Beginning. Default: that of this month.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="End, excluded. Default: now.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the SPUs that were charged, and their cost."""
     with open_client(context) as client:
+        if as_csv:
+            print(client.usage.get_csv(since=since, until=until, group_by=by), end="")
+            return
         found = client.usage.get(since=since, until=until, group_by=by)
-        names = {} if as_json else {each.kb_id: each.name for each in client.knowledge_bases.list.iterate()}
     if as_json:
         print_json(found)
         return
     shown_dimensions = [each for each in _DIMENSIONS if each.removesuffix("_id") in by.split(",")]
     rows = [
         (
-            *(
-                names.get(each.kb_id or "", each.kb_id) if name == "kb_id" else getattr(each, name)
-                for name in shown_dimensions
-            ),
+            *(each.kb_name or each.kb_id if name == "kb_id" else getattr(each, name) for name in shown_dimensions),
             each.spus,
             f"{each.usd:.4f}",
         )

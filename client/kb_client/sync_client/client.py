@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.api_keys import SyncApiKeys
     from kb_client.sync_client.resources.audit import SyncAudit
     from kb_client.sync_client.resources.budget import SyncBudget
+    from kb_client.sync_client.resources.chat_models import SyncChatModels
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
+    from kb_client.sync_client.resources.operations import SyncOperations
     from kb_client.sync_client.resources.organizations import SyncOrganizations
     from kb_client.sync_client.resources.prompts import SyncPrompts
     from kb_client.sync_client.resources.reconcile import SyncReconcile
@@ -180,6 +182,12 @@ class Client:
         return SyncDocuments(self._transport, self._options)
 
     @cached_property
+    def chat_models(self) -> "SyncChatModels":
+        from kb_client.sync_client.resources.chat_models import SyncChatModels
+
+        return SyncChatModels(self._transport, self._options)
+
+    @cached_property
     def embedding_models(self) -> "SyncEmbeddingModels":
         from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
 
@@ -214,6 +222,12 @@ class Client:
         from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
 
         return SyncLlmProviders(self._transport, self._options)
+
+    @cached_property
+    def operations(self) -> "SyncOperations":
+        from kb_client.sync_client.resources.operations import SyncOperations
+
+        return SyncOperations(self._transport, self._options)
 
     @cached_property
     def organizations(self) -> "SyncOrganizations":

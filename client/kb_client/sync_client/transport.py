@@ -49,7 +49,7 @@ class SyncTransport:
         """
         limit_s = options.limit_s(call.within_s)
         ends_at = time.monotonic() + limit_s
-        headers = {**self._headers_of(call, options), "Accept": stream_of or "application/json"}
+        headers = {**self._headers_of(call, options), "Accept": stream_of or call.accept}
         repeatable = _is_repeatable(call, headers)
         attempt = 0
         while True:

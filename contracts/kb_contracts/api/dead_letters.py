@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import example
+from kb_contracts.api.model import NextCursor, example
 
 _DEAD_LETTER: Final = {
     "dead_letter_id": "9b2f6c1e0d4a4f7c8a5b3e2d1c0f9a8b",
@@ -47,7 +47,8 @@ class DeadLetterView(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    model_config = example({"dead_letters": [_DEAD_LETTER], "total_count": 1})
+    model_config = example({"dead_letters": [_DEAD_LETTER], "total_count": 1, "next_cursor": None})
 
     dead_letters: list[DeadLetterView]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor

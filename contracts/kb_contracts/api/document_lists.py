@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.memberships import DocumentStatus
-from kb_contracts.api.model import example
+from kb_contracts.api.model import NextCursor, example
 
 DocumentStage: TypeAlias = Literal["available", "waiting_for_text", "deleted"]
 DocumentListFilter: TypeAlias = DocumentStage | Literal["indexed", "empty", "pending", "running", "failed", "paused"]
@@ -56,8 +56,10 @@ class DocumentPage(BaseModel):
                 }
             ],
             "total_count": 1,
+            "next_cursor": None,
         }
     )
 
     documents: list[DocumentSummary]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import example
+from kb_contracts.api.model import NextCursor, example
 
 JobStatus = Literal["running", "done", "cancelled"]
 JobKind = Literal["scan", "reindex", "retry_failed", "resume"]
@@ -90,7 +90,8 @@ class JobView(BaseModel):
 
 
 class JobList(BaseModel):
-    model_config = example({"jobs": [_JOB], "total_count": 1})
+    model_config = example({"jobs": [_JOB], "total_count": 1, "next_cursor": None})
 
     jobs: list[JobView] = Field(description="Jobs of the knowledge base, newest first.")
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor

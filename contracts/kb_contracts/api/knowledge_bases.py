@@ -256,14 +256,55 @@ class SearchIndexView(BaseModel):
     queryable: bool = Field(description="Whether the index can answer searches.")
 
 
+class StateCounts(BaseModel):
+    """Documents of a knowledge base by state. One that is indexed again counts in two states."""
+
+    indexed: int = Field(description="Documents with searchable chunks.")
+    empty: int = Field(description="Documents whose text has no words.")
+    pending: int = Field(description="Documents that wait for their turn or for the next attempt.")
+    running: int = Field(description="Documents that are being indexed.")
+    waiting_for_text: int = Field(description="Documents whose tags have come, but not their text.")
+    failed: int = Field(description="Documents whose last attempt failed and that are not tried again.")
+    paused: int = Field(description="Documents that wait for the knowledge base to be resumed.")
+
+
+class StorageView(BaseModel):
+    """Sizes of the chunks with their vectors in MongoDB. It does not tell the sizes of search indexes."""
+
+    chunk_bytes: int = Field(description="Size of the chunks before compression, with those that were replaced lately.")
+    stored_bytes: int = Field(description="Size of the chunks on disk.")
+    index_bytes: int = Field(description="Size of the indexes in `indexes` together.")
+    indexes: dict[str, int] = Field(description="Size in bytes of each index by name.")
+
+
 class KnowledgeBaseStats(BaseModel):
     model_config = example(
         {
             "document_count": 42,
             "chunk_count": 1250,
             "total_documents_with_tags": 43,
+            "states": {
+                "indexed": 41,
+                "empty": 1,
+                "pending": 1,
+                "running": 0,
+                "waiting_for_text": 0,
+                "failed": 0,
+                "paused": 0,
+            },
+            "progress": 0.977,
+            "eta_s": 1.5,
             "last_indexed_at": "2026-01-31T12:00:00Z",
+            "mean_indexing_s": 0.412,
+            "cache_hit_ratio": 0.25,
             "spus": 1250,
+            "usd": 0.0131,
+            "storage": {
+                "chunk_bytes": 4_200_000,
+                "stored_bytes": 3_100_000,
+                "index_bytes": 110_592,
+                "indexes": {"_id_": 65_536, "document_id_1_since_1": 45_056},
+            },
             "search_indexes": [{"name": "chunks_vector", "status": "READY", "queryable": True}],
         }
     )
@@ -271,6 +312,23 @@ class KnowledgeBaseStats(BaseModel):
     document_count: int = Field(description="Number of indexed documents.")
     chunk_count: int = Field(description="Number of searchable chunks.")
     total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")
+    states: StateCounts
+    progress: float = Field(
+        description="Share of the documents, from 0 to 1, that need no more work. 1 if no document waits."
+    )
+    eta_s: float | None = Field(
+        description="Estimated seconds until no document waits, at the pace of the last 5 minutes; null if none waits, "
+        "none was indexed then, or the knowledge base is paused."
+    )
     last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
+    mean_indexing_s: float | None = Field(
+        description="Mean seconds to chunk and embed a document, of the last 1,000 that were indexed; null if none was."
+    )
+    cache_hit_ratio: float | None = Field(
+        description="Share of the vectors of the same documents, from 0 to 1, that were paid for before; null if there "
+        "are none."
+    )
     spus: int = Field(description="SPUs charged for the knowledge base so far.")
+    usd: float = Field(description="Cost of the knowledge base so far in US dollars, with its searches.")
+    storage: StorageView | None = Field(description="Sizes in MongoDB; null until there is something stored.")
     search_indexes: list[SearchIndexView]

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from kb_contracts.api.memberships import DocumentError
 from kb_contracts.api.model import PerMinute, StrictModel, example
 
 # What an HTTP header can carry.
@@ -17,6 +18,7 @@ _PROVIDER: Final = {
     "api_base": None,
     "requests_per_minute": 500,
     "tokens_per_minute": None,
+    "paused_at": None,
     "updated_at": "2026-01-31T12:00:00Z",
     "updated_by": "3f9c1d2e4b5a6978",
 }
@@ -46,6 +48,9 @@ class LlmProviderView(BaseModel):
     api_base: str | None = Field(description="Address of the provider; null: its usual one.")
     requests_per_minute: int | None = Field(description="Limit of requests a minute to the provider; null: no limit.")
     tokens_per_minute: int | None = Field(description="Limit of tokens a minute to the provider; null: no limit.")
+    paused_at: datetime | None = Field(
+        description="Time at which the organization paused the provider; null if it is not paused."
+    )
     updated_at: datetime
     updated_by: str = Field(description="Id of the API key that made the last change.")
 
@@ -55,3 +60,46 @@ class LlmProviderList(BaseModel):
 
     llm_providers: list[LlmProviderView] = Field(description="Providers with a key of the organization, by name.")
     total_count: int = Field(description="Number of items on all pages.")
+
+
+class CheckLlmProvider(StrictModel):
+    model_config = example({"model": "text-embedding-3-small"})
+
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Embedding or chat model of the provider to call. Default: its cheapest embedding model, or else "
+        "its cheapest chat model.",
+    )
+
+
+class ProviderCheckView(BaseModel):
+    model_config = example(
+        {
+            "provider": "openai",
+            "model": "text-embedding-3-small",
+            "ok": False,
+            "error": {
+                "type": "provider_auth",
+                "message": "the provider of 'text-embedding-3-small' refused its key (401)",
+            },
+            "duration_s": 0.31,
+        }
+    )
+
+    provider: str
+    model: str = Field(description="Model that was called.")
+    ok: bool = Field(description="Whether the provider has answered.")
+    error: DocumentError | None = Field(
+        description="What is wrong, with a type as in errors of documents; null if nothing is."
+    )
+    duration_s: float = Field(description="Seconds until the answer.")
+
+
+class ProviderPauseView(BaseModel):
+    model_config = example({"provider": "openai", "paused_at": "2026-01-31T12:00:00Z", "paused_by": "3f9c1d2e4b5a6978"})
+
+    provider: str
+    paused_at: datetime | None = Field(description="Time at which it was paused; null if it is not paused.")
+    paused_by: str | None = Field(description="Id of the API key that paused it; null if it is not paused.")

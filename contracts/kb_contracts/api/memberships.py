@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import example
+from kb_contracts.api.model import NextCursor, example
 from kb_contracts.commands import Reason
 
 OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
@@ -52,11 +52,13 @@ class DocumentList(BaseModel):
                 }
             ],
             "total_count": 1,
+            "next_cursor": None,
         }
     )
 
     documents: list[ListedDocumentView]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor
 
 
 class EventView(BaseModel):

@@ -36,6 +36,9 @@ class MessageResponse(BaseModel):
     message: str
 
 
+NextCursor = Annotated[
+    str | None, Field(default=None, description="`cursor` of the next page; null after the last page.")
+]
 Name = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
-from kb_contracts.api.model import ObjectId, StrictModel, example
+from kb_contracts.api.model import NextCursor, ObjectId, StrictModel, example
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
 
@@ -240,7 +240,8 @@ class RunView(RunSummary):
 
 
 class RunList(BaseModel):
-    model_config = example({"runs": [_RUN], "total_count": 1})
+    model_config = example({"runs": [_RUN], "total_count": 1, "next_cursor": None})
 
     runs: list[RunSummary]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor

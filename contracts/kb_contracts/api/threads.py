@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import StrictModel, example
+from kb_contracts.api.model import NextCursor, StrictModel, example
 from kb_contracts.api.runs import RunSummary
 
 _THREAD: Final = {"thread_id": "65f1c2a3b4d5e6f708192a43", "title": "Leave", "created_at": "2026-01-31T12:00:00Z"}
@@ -26,10 +26,11 @@ class ThreadView(BaseModel):
 
 
 class ThreadList(BaseModel):
-    model_config = example({"threads": [_THREAD], "total_count": 1})
+    model_config = example({"threads": [_THREAD], "total_count": 1, "next_cursor": None})
 
     threads: list[ThreadView]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor
 
 
 class ThreadWithRuns(ThreadView):

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import example
+from kb_contracts.api.model import NextCursor, example
 
 _MESSAGE: Final = {
     "message_id": "65f1c2a3b4d5e6f708192a40",
@@ -41,7 +41,8 @@ class UnsendableMessageView(BaseModel):
 
 
 class UnsendableMessageList(BaseModel):
-    model_config = example({"unsendable_messages": [_MESSAGE], "total_count": 1})
+    model_config = example({"unsendable_messages": [_MESSAGE], "total_count": 1, "next_cursor": None})
 
     unsendable_messages: list[UnsendableMessageView]
     total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor

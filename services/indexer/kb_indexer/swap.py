@@ -44,7 +44,7 @@ from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
 from kb_shared.mongo.chunks_digest import chunks_digest, vectors_digest
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction
-from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.document_index import IndexedDocument, IndexingWork
 from kb_shared.mongo.documents import Document, chunk_metadata_digest
 from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.index_jobs import IndexJob
@@ -113,6 +113,7 @@ async def replace_document(
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
     space: VectorSpace | None = None,
+    work: IndexingWork | None = None,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
 ) -> SwapResult:
     """Replace what is indexed of `document` by `chunks`, with counters, job and the message to upstreams.
@@ -121,6 +122,7 @@ async def replace_document(
         document: as it was when the chunks were made.
         chunks: None keeps the stored ones and only updates what they carry of the document.
         space: space of the vectors of `chunks`.
+        work: what it took to make `chunks`.
         lifetime_s: after how long MongoDB ends a transaction.
 
     Raises:
@@ -132,7 +134,7 @@ async def replace_document(
     with _count_outcome(swap):
         return await in_transaction(
             database,
-            partial(_replace, swap, document=document, chunks=chunks, space=space),
+            partial(_replace, swap, document=document, chunks=chunks, space=space, work=work),
             within_s=max(SWAP_WITHIN_S, lifetime_s),
             lifetime_s=lifetime_s,
         )
@@ -205,6 +207,7 @@ async def _replace(
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
     space: VectorSpace | None,
+    work: IndexingWork | None,
 ) -> SwapResult:
     swap.attempts += 1
     version, before = await document_index.begin_swap(swap.database, session, swap.key)
@@ -214,9 +217,10 @@ async def _replace(
         raise StaleDecision
     current, sequence = fenced
     await reach("swap.after_fence")
-    stored = (
-        _keep(before) if chunks is None and before is not None else _summarize(swap.document_id, chunks or (), space)
-    )
+    if chunks is None and before is not None:
+        stored = _keep(before)
+    else:
+        stored = _summarize(swap.document_id, chunks or (), space, work=work)
     indexed = _indexed(swap.kb, current, version=version, stored=stored)
     await _fence_knowledge_base(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
@@ -252,19 +256,25 @@ class _LiveChunks:
     digest: int | None
     vectors_digest: int | None
     space: VectorSpace | None
+    work: IndexingWork | None
 
 
 def _keep(before: IndexedDocument) -> _LiveChunks:
-    return _LiveChunks(before.chunk_count, before.chunks_digest, before.vectors_digest, before.vector_space)
+    return _LiveChunks(
+        before.chunk_count, before.chunks_digest, before.vectors_digest, before.vector_space, before.work
+    )
 
 
-def _summarize(document_id: str, chunks: Sequence[EmbeddedChunk], space: VectorSpace | None) -> _LiveChunks:
+def _summarize(
+    document_id: str, chunks: Sequence[EmbeddedChunk], space: VectorSpace | None, *, work: IndexingWork | None
+) -> _LiveChunks:
     ids = vectors.chunk_ids(document_id, chunks)
     return _LiveChunks(
         len(ids),
         chunks_digest({chunk_id: chunk.chunk_index for chunk_id, chunk in ids.items()}),
         vectors_digest(to_binary(chunk.vector) for chunk in chunks),
         space,
+        work,
     )
 
 
@@ -370,6 +380,7 @@ def _indexed(kb: KnowledgeBase, document: Document, *, version: int, stored: _Li
         chunks_digest=stored.digest,
         vectors_digest=stored.vectors_digest,
         vector_space=stored.space,
+        work=stored.work,
         text_revision=document.text.revision,
         content_digest=document.text.text_id,
         chunk_metadata_digest=chunk_metadata_digest(document),

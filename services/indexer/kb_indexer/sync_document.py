@@ -39,7 +39,7 @@ from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo import index_jobs, kb_slots, vectors
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, mongo_errors
-from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.document_index import IndexedDocument, IndexingWork
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
@@ -236,6 +236,7 @@ class SyncDocumentHandler:
                 document=document,
                 chunks=rows,
                 space=embedded.space,
+                work=IndexingWork(round(embedding_done - began, 4), embedded.generated, embedded.cached),
                 lifetime_s=self._lifetime_s,
             )
             span.set(

@@ -32,6 +32,7 @@ from kb_shared.errors import (
     PermanentError,
     ProviderKeyMissing,
     ProviderKeyRefused,
+    ProviderPaused,
     ProviderUnavailable,
     TimedOut,
     TransactionExpired,
@@ -48,6 +49,8 @@ MAX_ATTEMPTS: Final = 10
 MAX_ATTEMPTS_AT_A_BUG: Final = 3
 _LONGEST_DELAY_S: Final = 300.0
 _LONGEST_WITHOUT_BUDGET_S: Final = 3_600.0
+_LONGEST_WHILE_PAUSED_S: Final = 60.0
+"""A job that a worker parks in the moment of the resumption, which makes the others due at once, waits for so long."""
 _AFTER_CONFLICTS_S: Final = 2.0
 _SHORTEST_PARKING_S: Final = 5.0
 
@@ -130,7 +133,8 @@ class SyncFailures:
         INDEXING_ERRORS.labels(job.kb_id, error.error_type).inc()
         # Half of the time that it has waited: soon at first, seldom in a long outage.
         waited_s = (datetime.now(UTC) - job.requested_at).total_seconds()
-        backoff_s = min(max(waited_s / 2, _SHORTEST_PARKING_S), _LONGEST_DELAY_S)
+        longest_s = _LONGEST_WHILE_PAUSED_S if isinstance(error, ProviderPaused) else _LONGEST_DELAY_S
+        backoff_s = min(max(waited_s / 2, _SHORTEST_PARKING_S), longest_s)
         delay = timedelta(seconds=max(_jittered(backoff_s), _asked_s(error)))
         await index_jobs.postpone(
             self._database,

@@ -1,6 +1,7 @@
 """Constructs the clients of this service and wires them. Nothing else does."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
+from kb_api.check_provider import ProviderChecks
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
 from kb_api.delete_organization import OrganizationDeletions
 from kb_api.document_tags import DocumentTags
@@ -34,6 +36,7 @@ from kb_api.routes import (
     jobs,
     knowledge_bases,
     llm_providers,
+    operations,
     organization,
     previews,
     reconcile,
@@ -52,6 +55,8 @@ from kb_api.webhooks import deliveries
 from kb_api.webhooks.deliver import WebhookDeliverer
 from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_api.webhooks.webhook_sender import WebhookSender
+from kb_shared.chat.models import ChatCatalogue
+from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
@@ -84,6 +89,7 @@ ROUTERS: Final = (
     dead_letters.router,
     unsendable_messages.router,
     usage.router,
+    operations.router,
     api_keys.router,
     llm_providers.router,
     embedding_models.router,
@@ -106,6 +112,7 @@ class KbApi:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
+    provider_checks: ProviderChecks
     organization_deletions: OrganizationDeletions
     event_feed: EventFeed
     event_lister: EventLister
@@ -219,6 +226,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             document_tags=DocumentTags(api.database, limit=api.settings.max_tags),
             message_limits=api.message_limits,
         ),
+        api.provider_checks,
         ProviderKeys(
             api.database,
             models=models,
@@ -241,6 +249,7 @@ def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedd
         key_ring,
         life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
+        _create_provider_checks(settings, embedder),
         OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
         EventFeed(database, streams_of_key=settings.max_event_streams_of_key),
         EventLister(database),
@@ -248,6 +257,17 @@ def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedd
         sender,
         WebhookDeliverer(database, sender=sender, secrets=secrets),
     )
+
+
+def _create_provider_checks(settings: ApiSettings, embedder: Embedder) -> ProviderChecks:
+    chat_models = ChatCatalogue(
+        bundled_chat_models(),
+        local_models_api_base=settings.local_models_api_base,
+        environment=os.environ,
+        prices=settings.prices,
+    )
+    chat = ChatProvider(private_addresses=settings.allow_private_providers)
+    return ProviderChecks(embedder, chat_models, chat, default_model=settings.embedding_model)
 
 
 @asynccontextmanager
@@ -261,5 +281,6 @@ async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
     finally:
         await api.text_worker.close()
         await api.webhook_sender.close()
+        await api.provider_checks.close()
         await embedder.close()
         await database.client.close()

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends
 
 from kb_api import (
+    check_provider,
     create_knowledge_base,
     delete_organization,
     life_cycle,
@@ -54,6 +55,7 @@ SearchableDocuments: TypeAlias = Annotated[
 EventFeed: TypeAlias = Annotated[event_feed.EventFeed, Depends(provided(event_feed.EventFeed))]
 WebhookSecrets: TypeAlias = Annotated[webhook_secrets.WebhookSecrets, Depends(provided(webhook_secrets.WebhookSecrets))]
 WebhookSender: TypeAlias = Annotated[webhook_sender.WebhookSender, Depends(provided(webhook_sender.WebhookSender))]
+ProviderChecks: TypeAlias = Annotated[check_provider.ProviderChecks, Depends(provided(check_provider.ProviderChecks))]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 
 # Each of these counts as a request of administration.

@@ -52,6 +52,7 @@ async def list_documents(
     status: StatusFilter | None,
     *,
     name_search: str | None,
+    after: str | None = None,
     skip: int,
     limit: int,
 ) -> tuple[list[ListedDocument], int]:
@@ -61,11 +62,13 @@ async def list_documents(
         status: None: all indexed documents, also empty ones, without their jobs; `all`: also those that are not
             indexed, where an open job decides the status.
         name_search: literal part of the name of the document; upper and lower case are equal.
+        after: last document of the page before.
     """
     collection, rows = _rows(kb, status)
     names = _names(kb)
     search = [{"$match": {"document_name": containing(name_search)}}] if name_search else []
-    page: list[AggregationStage] = [{"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
+    later = [] if after is None else [{"$match": {"document_id": {"$gt": after}}}]
+    page: list[AggregationStage] = [*later, {"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
     # Names of documents that are not indexed come from the projection: for the page only, unless they decide.
     page = page if name_search else [*page, *names]
     before = [*names, *search] if name_search else []

@@ -3,6 +3,7 @@
 The query begins with the collection that narrows most: open jobs, the indexed documents of a KB, or the documents.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,18 +85,53 @@ _ROWS: Final = RowMapper(OrganizationDocument)
 
 
 async def list_page(
-    database: Database, organization_id: str, wanted: DocumentsWanted, *, sort: DocumentSort, skip: int, limit: int
+    database: Database,
+    organization_id: str,
+    wanted: DocumentsWanted,
+    *,
+    sort: DocumentSort,
+    after: str | None = None,
+    skip: int,
+    limit: int,
 ) -> tuple[list[OrganizationDocument], int]:
-    """Return one page of documents, and the number of all."""
+    """Return one page of documents, after a position that `position_of` returned, and the number of all."""
     collection, stages = _stages(organization_id, wanted)
     direction = DESCENDING if sort.startswith("-") else ASCENDING
     field = sort.removeprefix("-")
     # The order of the ids of rows is that of the documents, and has an index.
     order = {"_id": direction} if field == "document_id" else {field: direction, "_id": direction}
-    paging: list[AggregationStage] = [{"$sort": order}, {"$skip": skip}, {"$limit": limit}, {"$project": _FIELDS}]
+    later = [] if after is None else [{"$match": _condition_after(after, organization_id, sort=sort)}]
+    paging: list[AggregationStage] = [
+        *later,
+        {"$sort": order},
+        {"$skip": skip},
+        {"$limit": limit},
+        {"$project": _FIELDS},
+    ]
     rows = await (await database[collection].aggregate([*stages, *paging], allowDiskUse=True)).to_list()
     counted = await (await database[collection].aggregate([*stages, {"$count": "count"}])).to_list()
     return [_ROWS.read(row) for row in rows], counted[0]["count"] if counted else 0
+
+
+def position_of(document: OrganizationDocument, *, sort: DocumentSort) -> str:
+    """Return the position of a document in a list with this order, for `after`."""
+    value = getattr(document, sort.removeprefix("-"))
+    return json.dumps([value.isoformat() if isinstance(value, datetime) else value, document.document_id])
+
+
+def _condition_after(position: str, organization_id: str, *, sort: DocumentSort) -> Row:
+    value, document_id = json.loads(position)
+    row_id = f"{organization_id}/{document_id}"
+    field = sort.removeprefix("-")
+    is_later = "$lt" if sort.startswith("-") else "$gt"
+    if field == "document_id":
+        return {"_id": {is_later: row_id}}
+    if field == "upload_date" and value is not None:
+        value = datetime.fromisoformat(value)
+    # Only an expression compares with documents that have no such field: these come before all others.
+    stored = {"$ifNull": [f"${field}", None]}
+    is_equal = {"$and": [{"$eq": [stored, {"$literal": value}]}, {is_later: ["$_id", {"$literal": row_id}]}]}
+    return {"$expr": {"$or": [{is_later: [stored, {"$literal": value}]}, is_equal]}}
 
 
 async def find_placements(

@@ -57,7 +57,7 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
     return Explanation(
         kb=kb,
         status=status,
-        reason=describe_reason(document, kb, indexed=indexed, status=status),
+        reason=describe_reason(document, kb, indexed=indexed, status=status, job=job),
         document=document,
         events=await documents.find_last_events(database, key.document),
         indexed=indexed,
@@ -67,7 +67,12 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
 
 
 def describe_reason(
-    document: Document | None, kb: KnowledgeBase, *, indexed: IndexedDocument | None, status: DocumentStatus
+    document: Document | None,
+    kb: KnowledgeBase,
+    *,
+    indexed: IndexedDocument | None,
+    status: DocumentStatus,
+    job: IndexJob | None = None,
 ) -> str:
     """Explain in words why the document is, or is not, in the KB."""
     action = decide(document, kb, indexed)
@@ -78,6 +83,8 @@ def describe_reason(
     else:
         what = _TO_BE_DONE[action]
     done = next((text for state, text in _BEING_DONE.items() if state == status), None)
+    if status == "pending" and job is not None and job.error_type == "provider_paused":
+        done = f"It waits: {job.error_message}."
     if done is None and action is not Action.NOTHING:
         done = "No work is queued for it; the reconciler queues it in its next pass."
     return f"{what} {done}" if done else what

@@ -56,6 +56,7 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "llm_providers",
             "outbox",
             "prompts",
+            "provider_pauses",
             "query_log",
             "rate_limits",
             "reconcile_passes",

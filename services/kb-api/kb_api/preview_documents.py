@@ -11,12 +11,12 @@ from typing import Final
 
 from kb_api.create_knowledge_base import IndexSettings, indexing
 from kb_api.preview_estimate import CountedDocument, DocumentsEstimate, estimate_documents
+from kb_api.preview_unavailable import PreviewUnavailable
 from kb_api.text_language import SAMPLED_CHARACTERS, SAMPLED_DOCUMENTS
 from kb_api.text_worker.client import ChunkedText, ChunkingRequest, TextWorker
 from kb_contracts.api.previews import PreviewedDocuments, SampleError
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.models import EmbeddingModel
-from kb_shared.errors import TransientError
 from kb_shared.mongo import document_texts, documents, spu_ledger
 from kb_shared.mongo.database import Database
 from kb_shared.prices import NANO_USD
@@ -110,7 +110,7 @@ class DocumentsPreviewer:
             own_embeddings: what the KB has embedded whatever its documents are.
 
         Raises:
-            TransientError: no document could be chunked in time.
+            PreviewUnavailable: no document could be chunked in time.
         """
         total = await documents.count_with_tags(
             self._database, scope.organization_id, tag_ids=scope.tag_ids, without=scope.without
@@ -120,7 +120,7 @@ class DocumentsPreviewer:
         )
         counted = await self._count(scope, settings, known)
         if total and not counted.documents:
-            raise TransientError("no document could be chunked in the time that a preview has; try again")
+            raise PreviewUnavailable("No document could be chunked in the time that a preview has")
         estimate = estimate_documents(counted.documents, total)
         own = own_embeddings or CountedDocument(0, 0, 0, 0, 0)
         is_sample = len(counted.documents) < total

@@ -71,7 +71,7 @@ class KnowledgeBasePreviewer:
         Raises:
             NotFound: no such KB or document.
             RequestError: 422, as for the creation of the KB.
-            TransientError: the text worker did not answer in time.
+            PreviewUnavailable: the text worker did not answer in time.
         """
         previewed = await self._choose(caller.organization_id, requested)
         async with pause_turn():

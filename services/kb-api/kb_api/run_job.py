@@ -104,11 +104,14 @@ async def measure_progress(
 
 
 async def list_jobs(
-    database: Database, caller: Caller, *, kb_id: str, skip: int, limit: int
+    database: Database, caller: Caller, *, kb_id: str, before: str | None = None, skip: int, limit: int
 ) -> tuple[list[JobProgress], int]:
-    """Return a page of the jobs of a KB with their progress, newest first, and their number. Raises NotFound."""
+    """Return a page of the jobs of a KB with their progress, newest first, and the number of all.
+
+    `before` is the last job of the page before. Raises NotFound.
+    """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    jobs, total_count = await backfills.find_page(database, kb.key, skip=skip, limit=limit)
+    jobs, total_count = await backfills.find_page(database, kb.key, before=before, skip=skip, limit=limit)
     return [await _measure(database, job) for job in jobs], total_count
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from kb_search import insight_routes, routes, tool_routes
+from kb_search import chat_model_routes, insight_routes, routes, tool_routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
@@ -39,6 +39,7 @@ from kb_shared.service import process
 ROUTERS: Final = (
     routes.router,
     tool_routes.router,
+    chat_model_routes.router,
     insight_routes.router,
     run_routes.router,
     prompt_routes.router,
@@ -116,7 +117,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         fair_queue=fair_queue,
     )
     explainer = SearchExplainer(database, search, embedder)
-    provide(app, settings, limits, search, explainer, preparation, conductor, checks)
+    provide(app, settings, chat.catalogue, limits, search, explainer, preparation, conductor, checks)
     return app
 
 

@@ -8,7 +8,8 @@ from kb_search.authoring import authoring_checks
 from kb_search.retrieval import explain_search, search_knowledge_base
 from kb_search.runs import conduct_run, prepare_run
 from kb_search.settings import SearchSettings
-from kb_shared.http import authentication, request_limits
+from kb_shared.chat import models
+from kb_shared.http import authentication, cursors, request_limits
 from kb_shared.http.authentication import CachedKeyWith, Caller, CallerWith
 from kb_shared.http.dependencies import provided
 from kb_shared.http.request_limits import LimitedCallerWith
@@ -21,6 +22,8 @@ RequestLimits: TypeAlias = Annotated[request_limits.RequestLimits, Depends(provi
 KnowledgeBaseSearch: TypeAlias = Annotated[
     search_knowledge_base.KnowledgeBaseSearch, Depends(provided(search_knowledge_base.KnowledgeBaseSearch))
 ]
+Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
+ChatModels: TypeAlias = Annotated[models.ChatCatalogue, Depends(provided(models.ChatCatalogue))]
 SearchExplainer: TypeAlias = Annotated[
     explain_search.SearchExplainer, Depends(provided(explain_search.SearchExplainer))
 ]

@@ -20,6 +20,7 @@ from kb_shared.mongo import (
     knowledge_bases,
     llm_providers,
     outbox,
+    provider_pauses,
     rate_limits,
     spu_ledger,
 )
@@ -38,6 +39,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (kb_slots.NAME, kb_slots.INDEXES),
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
     (llm_providers.NAME, llm_providers.INDEXES),
+    (provider_pauses.NAME, provider_pauses.INDEXES),
     (outbox.NAME, outbox.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, access_of_environment, fingerprint
+from kb_shared.embedding.models import (
+    LOCAL,
+    OPENAI_API_BASE,
+    PROVIDERS,
+    access_of_environment,
+    fingerprint,
+    has_environment_key,
+)
 from kb_shared.errors import ModelNotAllowed, UnknownModel
 from kb_shared.prices import Prices, nano_usd
 from kb_shared.providers.access import Access
@@ -70,6 +77,20 @@ class ChatModel:
         """Return the same in whole nano-dollars, rounded up."""
         cost = self.cost_usd(prompt_tokens, completion_tokens)
         return None if cost is None else nano_usd(cost)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModelDescription:
+    """Description of a model that may be named, whether there is a key for it or not."""
+
+    name: str
+    provider: str
+    """Name of the provider; `local` for models that this deployment serves itself."""
+    max_input_tokens: int | None
+    max_output_tokens: int | None
+    usd: tuple[float | None, float | None]
+    """Prices of a token of the prompt and of the completion; None where they are not known."""
+    takes_schema: bool
 
 
 class ChatCatalogue:
@@ -137,6 +158,35 @@ class ChatCatalogue:
             fingerprint=fingerprint(bundled.provider, api_base or "", name),
             access=access,
         )
+
+    def described(self) -> list[ChatModelDescription]:
+        """Return all models that organizations may use here, by name; those of tests are not among them."""
+        found = [
+            ChatModelDescription(
+                name,
+                model.provider,
+                max_input_tokens=model.max_input_tokens,
+                max_output_tokens=model.max_output_tokens,
+                usd=self._prices.of_chat(name, listed=(model.usd_per_prompt_token, model.usd_per_completion_token)),
+                takes_schema=model.takes_schema,
+            )
+            for name, model in self._bundled.items()
+            if model.provider in PROVIDERS
+        ]
+        if self._local_api_base is not None:
+            free = self._prices.of_chat(DEMO_MODEL, listed=(0.0, 0.0))
+            found.append(ChatModelDescription(DEMO_MODEL, LOCAL, None, None, usd=free, takes_schema=True))
+        allowed = [each for each in found if self._allowed is None or is_allowed(each.name, self._allowed)]
+        return sorted(allowed, key=lambda each: each.name)
+
+    def has_key(self, provider: str) -> bool:
+        """Return whether the environment has all keys of `provider`."""
+        return has_environment_key(provider, self._environment)
+
+    def cheapest_of(self, provider: str) -> str | None:
+        """Return the model of `provider` whose prompts cost least; None if it has no model with a known price."""
+        prices = [(each.usd[0], each.name) for each in self.described() if each.provider == provider]
+        return min(((price, name) for price, name in prices if price is not None), default=(0.0, None))[1]
 
     def _check_allowed(self, name: str) -> None:
         if self._allowed is not None and not is_allowed(name, self._allowed):

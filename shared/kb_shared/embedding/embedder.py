@@ -16,6 +16,7 @@ from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_
 from kb_shared.embedding.known_vectors import KnownVectors
 from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.organization_models import OrganizationModels
+from kb_shared.embedding.paused_providers import PausedProviders
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
 from kb_shared.metering.budget import SpendAllowance, Spending
@@ -73,6 +74,7 @@ class Embedder:
         self._spending = spending
         self._cache_scope = cache_scope
         self._known = KnownVectors(database)
+        self._paused = PausedProviders(database)
         self._buyer = VectorBuyer(database, provider)
 
     async def embed(
@@ -106,6 +108,7 @@ class Embedder:
             ProviderKeyRefused: the key is wrong or used up; sound work waits.
             ProviderRefused: trying again changes nothing.
             Parked: a limit is used up for longer than the guard waits, or the provider is known to be out.
+            ProviderPaused: the organization has paused the provider, and a document of a KB needs it.
             TransientError: answers could not be stored.
         """
         reached = await self.models.get(purpose.organization_id, model)
@@ -130,6 +133,7 @@ class Embedder:
             UnknownModel, ProviderKeyMissing, UnknownPrice, Parked: as `embed` does.
         """
         reached = await self.models.get(purpose.organization_id, model)
+        await self._check_not_paused(reached, purpose)
         bucket = _bucket_of_kb(purpose, rate_limits)
         await self._provider.check_available(purpose.organization_id, reached, purpose.input_type, bucket=bucket)
         await allowance.reserve(1, nano_usd=reached.nano_usd(1))
@@ -150,6 +154,15 @@ class Embedder:
     def probe_tokens(self) -> int:
         """Return the estimated tokens of the text that `detect_dimensions` embeds."""
         return estimate_text_tokens([_DIMENSION_PROBE])
+
+    async def ask_unguarded(self, organization_id: str, model: str, text: str) -> None:
+        """Ask the model for one vector, in spite of open circuits and used-up limits. Nothing is stored or charged.
+
+        Raises:
+            UnknownModel, ProviderKeyMissing, ProviderUnavailable, ProviderRefused, TimedOut.
+        """
+        reached = await self.models.get(organization_id, model)
+        await self._provider.ask_unguarded(text, reached)
 
     async def find_dimensions(self, *, model: str, purpose: Purpose) -> int | None:
         """Return the dimensions that `detect_dimensions` found in the last days; None if it has to ask the model.
@@ -209,6 +222,8 @@ class Embedder:
             found = len(vectors)
             span.set({"kb.cache_hits": found})
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
+        if missing:
+            await self._check_not_paused(model, purpose)
         if before_paying is not None and missing:
             await before_paying()
         if bucket is not None and missing:
@@ -230,6 +245,11 @@ class Embedder:
         return Embedded(
             [vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found, key.space
         )
+
+    async def _check_not_paused(self, model: EmbeddingModel, purpose: Purpose) -> None:
+        """Raise ProviderPaused for the documents of a KB. Searches, and the creation of a KB, go on."""
+        if purpose.operation == "index" and purpose.kb_id is not None:
+            await self._paused.check(purpose.organization_id, self.models.provider_of(model.name))
 
     async def _reserve(
         self, bucket: Bucket, texts: Collection[str], *, model: EmbeddingModel, purpose: Purpose

@@ -44,6 +44,10 @@ class GuardedProvider:
             lambda: self._embed_once(texts, model, key), model=model.label, may_repeat=may_repeat
         )
 
+    async def ask_unguarded(self, text: str, model: EmbeddingModel) -> None:
+        """Ask once for the vector of a text, whatever circuits and limits say. Raises as `Provider.embed`."""
+        await self._provider.embed([text], model=model, dimensions=None, input_type="query")
+
     async def reserve(self, bucket: Bucket, *, requests: int, tokens: int) -> None:
         """Wait until the limits of a KB allow this. Raises Parked if that takes too long."""
         await self._guard.reserve(bucket, requests=requests, tokens=tokens)

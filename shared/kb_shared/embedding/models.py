@@ -7,6 +7,7 @@ and whatever speaks its API go through LiteLLM's `hosted_vllm/` route, which tak
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -182,9 +183,15 @@ class ModelCatalogue:
         found += [ModelDescription(name, LOCAL, None, None) for name in self._late]
         return sorted(found, key=lambda each: each.name)
 
+    def cheapest_of(self, provider: str) -> str | None:
+        """Return the model of `provider` with the lowest listed price; None if it has no embedding model."""
+        found = {each.name for each in self.described() if each.provider == provider}
+        prices = {name: self._bundled[name].usd_per_token for name in found if name in self._bundled}
+        return min(found, key=lambda name: (_or_infinite(prices.get(name)), name), default=None)
+
     def has_key(self, provider: str) -> bool:
         """Return whether the environment has all keys of `provider`."""
-        return provider == LOCAL or not _missing(PROVIDERS[provider].keys, self._environment)
+        return has_environment_key(provider, self._environment)
 
     def _bundled_model(self, name: str) -> BundledModel:
         bundled = self._bundled.get(name)
@@ -233,6 +240,10 @@ class ModelCatalogue:
         )
 
 
+def _or_infinite(price: float | None) -> float:
+    return math.inf if price is None else price
+
+
 def _late(name: str, source: str) -> EmbeddingModel:
     return EmbeddingModel(
         name=name,
@@ -255,6 +266,11 @@ def access_of_environment(name: str, provider: str, environment: Mapping[str, st
         raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")
     api_base = environment.get(described.address) if described.address else None
     return Access(environment[described.keys[0]], api_base or None)
+
+
+def has_environment_key(provider: str, environment: Mapping[str, str]) -> bool:
+    """Return whether all variables of a provider are set; True of local models, which need none."""
+    return provider == LOCAL or not _missing(PROVIDERS[provider].keys, environment)
 
 
 def _missing(keys: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Finds the models of an organization: with its own key of the provider if it has one, else with the deployment's."""
 
-from kb_shared.embedding.models import EmbeddingModel, ModelCatalogue
+from kb_shared.embedding.models import LOCAL, EmbeddingModel, ModelCatalogue
 from kb_shared.mongo.database import Database
+from kb_shared.providers.access import Access
 from kb_shared.providers.organization_keys import OrganizationKeys
 from kb_shared.secrets.key_ring import KeyRing
 
@@ -22,9 +23,16 @@ class OrganizationModels:
             ProviderKeyMissing: neither the organization nor the environment has a key of its provider, or the
                 organization's can't be read.
         """
-        provider = self.catalogue.provider_of(name)
-        access = None if provider is None else await self._keys.find(organization_id, provider)
+        access = await self.find_access(organization_id, self.catalogue.provider_of(name))
         return self.catalogue.get(name, access)
+
+    async def find_access(self, organization_id: str, provider: str | None) -> Access | None:
+        """Return the organization's own access to a provider; None if it has none. Raises ProviderKeyMissing."""
+        return None if provider is None else await self._keys.find(organization_id, provider)
+
+    def provider_of(self, name: str) -> str:
+        """Return the provider of a model; `local` of one that this deployment serves itself. Raises UnknownModel."""
+        return self.catalogue.provider_of(name) or LOCAL
 
     def forget(self, organization_id: str, provider: str) -> None:
         """Read the key again at the next call: this process has changed or deleted it."""

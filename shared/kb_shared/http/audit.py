@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
+import pymongo
 import structlog
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -24,12 +25,14 @@ from kb_shared.http.request_context import request_id_of
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import audit_log
 from kb_shared.mongo.audit_log import AuditEntry, AuditOutcome
-from kb_shared.mongo.database import Database, MongoSession
+from kb_shared.mongo.database import COMMAND_WITHIN_S, Database, MongoSession
 
 METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods of calls that are recorded; the others change nothing."""
 MAX_ID_CHARACTERS: Final = 128
 """Length to which ids of a path are cut: a caller may put anything into a path."""
+FAILED_CALL_WITHIN_S: Final = 2.0
+"""Seconds to record a call that failed."""
 
 _log = structlog.get_logger()
 
@@ -84,8 +87,11 @@ class _AuditRecorder:
             return
         # After a transaction was aborted, the entry does not exist, although it was stored in it.
         ended = replace(entry, status=status, outcome=_outcome_of(status))
+        # If MongoDB did not answer the call, it may not answer now, and the caller has waited long enough.
+        within_s = FAILED_CALL_WITHIN_S if status >= HTTPStatus.INTERNAL_SERVER_ERROR else COMMAND_WITHIN_S
         try:
-            await audit_log.store_unless_changed(self.database, ended)
+            with pymongo.timeout(within_s):
+                await audit_log.store_unless_changed(self.database, ended)
         except PyMongoError as error:
             _log.warning("audit.write_failed", operation=self.operation, error=type(error).__name__)
 

@@ -9,15 +9,17 @@ import binascii
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 from fastapi import Query
 
 from kb_shared.errors import RequestError
 from kb_shared.http.problems import invalid_field
 from kb_shared.secrets.peppers import Peppers
+
+T = TypeVar("T")
 
 _SIGNATURE_BYTES: Final = 16
 _PURPOSE: Final = b"cursor of a list"
@@ -51,6 +53,19 @@ class Cursors:
         """Return the cursor of the page after `position`."""
         signature = _sign(self._keys[0], scope, position)
         return base64.urlsafe_b64encode(signature + position.encode()).rstrip(b"=").decode()
+
+    def create_next(
+        self, scope: CursorScope, found: Sequence[T], *, limit: int, position: Callable[[T], object]
+    ) -> str | None:
+        """Return the cursor of the page after `found`; None if that was the last one.
+
+        Args:
+            scope: list that was asked for.
+            found: items of the page.
+            limit: greatest number of items of the page.
+            position: returns the position of an item, as `read` returns it.
+        """
+        return self.create(scope, str(position(found[-1]))) if len(found) == limit else None
 
     def read(self, scope: CursorScope, cursor: str | None, *, skip: int = 0) -> str | None:
         """Return the position of a cursor; None without one.

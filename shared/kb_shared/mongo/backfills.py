@@ -160,11 +160,30 @@ async def find_latest(
     return _ROWS.read(row) if row else None
 
 
-async def find_page(database: Database, key: KnowledgeBaseKey, *, skip: int, limit: int) -> tuple[list[Backfill], int]:
-    """Return a page of the backfills of a KB, newest first, and their total number."""
+async def find_page(
+    database: Database, key: KnowledgeBaseKey, *, before: str | None = None, skip: int, limit: int
+) -> tuple[list[Backfill], int]:
+    """Return a page of the backfills of a KB, newest first, from before one if it is given, and the number of all."""
     query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
-    rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    earlier = {} if before is None else {"_id": {"$lt": before}}
+    rows = database[NAME].find({**query, **earlier}).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def count_running(database: Database, organization_id: str) -> int:
+    """Count the backfills of an organization that still request documents."""
+    return await database[NAME].count_documents({"organization_id": organization_id, "state": BackfillState.RUNNING})
+
+
+async def count_unrequested(database: Database, key: KnowledgeBaseKey) -> int:
+    """Count the documents that the running backfills of a KB have not requested yet, as far as they were expected."""
+    rest = {"$max": [0, {"$subtract": ["$total", "$queued"]}]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": BackfillState.RUNNING}},
+        {"$group": {"_id": None, "documents": {"$max": rest}}},
+    ]
+    rows = await (await database[NAME].aggregate(stages)).to_list()
+    return int(rows[0]["documents"]) if rows else 0
 
 
 async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:

@@ -1,6 +1,8 @@
 """Creates, finds and drops the collections of chunks, with their indexes. Each step can be repeated."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from pymongo.errors import OperationFailure
@@ -17,6 +19,18 @@ _NAMESPACE_EXISTS: Final = 48
 _NAME: Final = re.compile(build_collection_name("([0-9a-f]{24})"))
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkStorage:
+    """Sizes of a collection of chunks, in bytes."""
+
+    chunk_bytes: int
+    """Size before compression."""
+    stored_bytes: int
+    """Size on disk."""
+    indexes: Mapping[str, int]
+    """Size of each index by name. Search indexes are not among them."""
+
+
 async def create(database: Database, kb: KnowledgeBase) -> None:
     """Create the collection, its indexes and its search indexes, as far as they are missing."""
     try:
@@ -27,6 +41,19 @@ async def create(database: Database, kb: KnowledgeBase) -> None:
     collection = database[kb.vector_collection]
     await vectors.create_indexes(collection)
     await chunk_indexes.ensure(collection, kb)
+
+
+async def measure(database: Database, name: str) -> ChunkStorage | None:
+    """Return the sizes of a collection; None if there is no such collection."""
+    try:
+        rows = await (await database[name].aggregate([{"$collStats": {"storageStats": {}}}])).to_list()
+    except OperationFailure as error:
+        if error.code != _NAMESPACE_NOT_FOUND:
+            raise
+        return None
+    stats = rows[0]["storageStats"]
+    indexes = {index: int(size) for index, size in stats["indexSizes"].items()}
+    return ChunkStorage(int(stats["size"]), int(stats["storageSize"]), indexes)
 
 
 async def find_kb_ids(database: Database) -> set[str]:

@@ -37,6 +37,14 @@ class CircuitId:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class OpenCircuit:
+    model: str
+    """Name of the model, with what its calls are for before it (`queries/`, `chat/`) unless that is documents."""
+    cause: Cause
+    until: datetime | None
+
+
 async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, datetime]:
     """Return the circuit and the server's time, without changing anything.
 
@@ -76,6 +84,14 @@ async def count_open(database: Database) -> dict[Cause, int]:
     ]
     rows = await database[NAME].aggregate(stages)
     return {Cause(row["_id"]): row["circuits"] async for row in rows}
+
+
+async def find_open(database: Database, organization_id: str) -> list[OpenCircuit]:
+    """Return the circuits of an organization that are open, by model."""
+    rows = (
+        database[NAME].find({"organization_id": organization_id, "cause": {"$type": "string"}}).sort("_id", ASCENDING)
+    )
+    return [OpenCircuit(row["_id"].split("/", 2)[2], Cause(row["cause"]), row.get("open_until")) async for row in rows]
 
 
 async def reset(database: Database, organization_id: str) -> None:

@@ -13,6 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.time_position import TimePosition
 
 NAME = "dead_letters"
 BODIES = "dead_letter_bodies"
@@ -95,13 +96,21 @@ async def file(database: Database, letter: DeadLetter, body: bytes | None) -> No
 
 
 async def find_page(
-    database: Database, visible: Visible, *, topic: str | None, reason: str | None, skip: int, limit: int
+    database: Database,
+    visible: Visible,
+    *,
+    topic: str | None,
+    reason: str | None,
+    after: TimePosition | None = None,
+    skip: int,
+    limit: int,
 ) -> tuple[list[DeadLetter], int]:
-    """Return a page of letters, newest first, and their total number."""
+    """Return a page of letters, newest first, of those after a position if it is given, and the number of all."""
     query: Row = _seen_by(visible)
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     newest_first = [("filed_at", DESCENDING), ("_id", ASCENDING)]
-    rows = database[NAME].find(query).sort(newest_first).skip(skip).limit(limit)
+    later = {} if after is None else after.build_condition("filed_at", after.row_id)
+    rows = database[NAME].find({**query, **later}).sort(newest_first).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
@@ -120,6 +129,11 @@ async def count_waiting(database: Database) -> dict[str, WaitingLetters]:
     ]
     rows = await database[NAME].aggregate(stages)
     return {row["_id"]: WaitingLetters(row["letters"], row["oldest"]) async for row in rows}
+
+
+async def count_waiting_of(database: Database, organization_id: str) -> int:
+    """Count the letters of an organization that were not sent again."""
+    return await database[NAME].count_documents({"organization_id": organization_id, **_WAITING})
 
 
 async def read_body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:

@@ -5,8 +5,8 @@ Decisions about membership read it. Each swap writes this row first, so two swap
 
 import re
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
@@ -21,7 +21,32 @@ INDEXES = [
     IndexModel([("kb_id", ASCENDING), ("document_id", ASCENDING)], unique=True),
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("kb_id", ASCENDING), ("indexed_at", DESCENDING)]),
+    # For the number of empty documents, of which there are few.
+    IndexModel([("kb_id", ASCENDING)], partialFilterExpression={"chunk_count": 0}),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingWork:
+    """Effort to make the chunks and vectors of a document."""
+
+    duration_s: float
+    """Seconds to chunk and embed it, with the waits for the provider."""
+    embeddings: int
+    """Number of vectors that were generated and charged."""
+    cached: int
+    """Number of vectors that were paid for before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentIndexing:
+    """Means over the documents of a KB that were indexed last."""
+
+    duration_s: float | None
+    cache_hit_ratio: float | None
+    """Share of the vectors that were paid for before."""
+    documents_per_s: float | None
+    """Pace of the last minutes; None if no document was indexed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +72,8 @@ class IndexedDocument:
     """Digest of the vectors of the live chunks (`chunks_digest.py`); None in rows from before this field."""
     vector_space: VectorSpace | None = None
     """Space of the vectors of the live chunks; None in rows from before this field."""
+    work: IndexingWork | None = None
+    """Effort of the last swap of chunks; None in rows from before this field."""
 
     @property
     def key(self) -> MembershipKey:
@@ -55,9 +82,15 @@ class IndexedDocument:
 
 VECTOR_SPACES: Final = RowMapper(VectorSpace)
 """Mapping of what `VectorSpace.to_row` returns."""
+_WORK: Final = RowMapper(IndexingWork)
 _ROWS: Final = RowMapper(
-    IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"}, convert={"vector_space": VECTOR_SPACES.read}
+    IndexedDocument,
+    names={"chunk_metadata_digest": "snapshot_digest"},
+    convert={"vector_space": VECTOR_SPACES.read, "work": _WORK.read},
 )
+
+_RECENT_DOCUMENTS: Final = 1_000
+_RECENT_TIME: Final = timedelta(minutes=5)
 
 
 def row_id(*, kb_id: str, document_id: str) -> str:
@@ -141,6 +174,7 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
                 "chunks_digest": row.chunks_digest,
                 "vectors_digest": row.vectors_digest,
                 "vector_space": row.vector_space and row.vector_space.to_row(),
+                "work": row.work and asdict(row.work),
                 "indexed_at": datetime.now(UTC),
             }
         },
@@ -198,6 +232,44 @@ async def is_in_any(database: Database, key: DocumentKey, *, kb_ids: Collection[
 
 async def count(database: Database, key: KnowledgeBaseKey) -> int:
     return await database[NAME].count_documents({"organization_id": key.organization_id, "kb_id": key.kb_id})
+
+
+async def count_empty(database: Database, key: KnowledgeBaseKey) -> int:
+    """Count the documents of a KB without chunks."""
+    return await database[NAME].count_documents(
+        {"organization_id": key.organization_id, "kb_id": key.kb_id, "chunk_count": 0}
+    )
+
+
+async def measure_recent(database: Database, key: KnowledgeBaseKey) -> RecentIndexing:
+    """Measure the indexing of the documents of a KB that were indexed last, at most a thousand."""
+    ago_ms = {"$subtract": ["$$NOW", "$indexed_at"]}
+    is_recent = {"$lte": [ago_ms, int(_RECENT_TIME.total_seconds() * 1000)]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
+        {"$sort": {"indexed_at": -1}},
+        {"$limit": _RECENT_DOCUMENTS},
+        {
+            "$group": {
+                "_id": None,
+                "duration_s": {"$avg": "$work.duration_s"},
+                "embeddings": {"$sum": "$work.embeddings"},
+                "cached": {"$sum": "$work.cached"},
+                "recent": {"$sum": {"$cond": [is_recent, 1, 0]}},
+                "within_ms": {"$max": {"$cond": [is_recent, ago_ms, None]}},
+            }
+        },
+    ]
+    rows = await (await database[NAME].aggregate(stages)).to_list()
+    if not rows:
+        return RecentIndexing(None, None, None)
+    row = rows[0]
+    vectors = row["embeddings"] + row["cached"]
+    return RecentIndexing(
+        duration_s=row["duration_s"],
+        cache_hit_ratio=row["cached"] / vectors if vectors else None,
+        documents_per_s=row["recent"] * 1000 / max(row["within_ms"], 1000) if row["recent"] else None,
+    )
 
 
 async def count_chunks(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> tuple[int, int]:

@@ -159,6 +159,12 @@ async def find_by_ids(database: Database, organization_id: str, kb_ids: Collecti
     return {row["_id"]: ROWS.read(row) async for row in rows}
 
 
+async def find_names(database: Database, organization_id: str, *, kb_ids: Collection[str]) -> dict[str, str]:
+    """Return the names of those of the `kb_ids` that exist."""
+    rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}, {"name": 1})
+    return {row["_id"]: row["name"] async for row in rows}
+
+
 def build_union_stage(organization_id: str, *, kb_ids: Collection[str]) -> Row:
     """Build the stage of a query on another collection that adds a `knowledge_base` for each KB that exists."""
     theirs = {"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}

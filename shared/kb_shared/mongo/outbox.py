@@ -26,6 +26,7 @@ from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import MAJORITY
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.time_position import TimePosition
 
 NAME = "outbox"
 BUCKETS = 16
@@ -313,14 +314,27 @@ async def mark_unsendable(
 
 
 async def find_unsendable_page(
-    database: Database, visible: Visible, *, topic: str | None, reason: str | None, skip: int, limit: int
+    database: Database,
+    visible: Visible,
+    *,
+    topic: str | None,
+    reason: str | None,
+    after: TimePosition | None = None,
+    skip: int,
+    limit: int,
 ) -> tuple[list[Unsendable], int]:
-    """Return a page of unsendable messages, newest first, and their total number."""
+    """Return a page of unsendable messages, newest first, after a position if it is given, and the number of all."""
     query: Row = {**_seen_by(visible), **_IS_UNSENDABLE}
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     last_first = [("unsendable_at", DESCENDING), ("_id", ASCENDING)]
-    rows = database[NAME].find(query, _WITHOUT_CONTENT).sort(last_first).skip(skip).limit(limit)
+    later = {} if after is None else after.build_condition("unsendable_at", ObjectId(after.row_id))
+    rows = database[NAME].find({**query, **later}, _WITHOUT_CONTENT).sort(last_first).skip(skip).limit(limit)
     return [_UNSENDABLE_MESSAGES.read(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def count_unsendable_of(database: Database, organization_id: str) -> int:
+    """Count the unsendable messages of an organization."""
+    return await database[NAME].count_documents({"organization_id": organization_id, **_IS_UNSENDABLE})
 
 
 async def find_unsendable_of_document(database: Database, key: DocumentKey) -> list[Unsendable]:

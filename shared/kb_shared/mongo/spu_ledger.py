@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from pymongo import ASCENDING, IndexModel
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 NAME = "spu_ledger"
 INDEXES = [
@@ -72,9 +73,14 @@ async def charge(database: Database, session: MongoSession | None, charges: Sequ
     )
 
 
-async def sum_spus(database: Database, organization_id: str, *, kb_id: str | None = None) -> int:
-    """Return the SPUs that an organization was ever charged, for one KB or for all."""
-    return (await _spent(database, {"organization_id": organization_id} | ({"kb_id": kb_id} if kb_id else {}))).spus
+async def sum_spus(database: Database, organization_id: str) -> int:
+    """Return the SPUs that an organization was ever charged."""
+    return (await _spent(database, {"organization_id": organization_id})).spus
+
+
+async def sum_of_kb(database: Database, key: KnowledgeBaseKey) -> Spent:
+    """Return what was ever charged for a KB."""
+    return await _spent(database, {"organization_id": key.organization_id, "kb_id": key.kb_id})
 
 
 async def sum_this_month(database: Database, organization_id: str) -> Spent:
@@ -99,11 +105,13 @@ async def sum_usage(
     until: datetime,
     by: Collection[Dimension],
     kb_ids: Collection[str] | None = None,
+    at_most: int,
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
     """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order.
 
     Args:
         kb_ids: KBs whose charges count; None: all charges.
+        at_most: number of sums to return.
     """
     within: Row = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
     if kb_ids is not None:
@@ -113,7 +121,8 @@ async def sum_usage(
         "spus": {"$sum": "$count"},
         "nano_usd": {"$sum": "$nano_usd"},
     }
-    rows = await database[NAME].aggregate([{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}])
+    stages: list[Row] = [{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": at_most}]
+    rows = await database[NAME].aggregate(stages)
     return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]
 
 

@@ -33,6 +33,7 @@ from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
 from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from tests.integration.embedding.conftest import FaultyProvider
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
 from tests.waiting import until
@@ -395,7 +396,8 @@ async def test_c6_concurrent_documents_share_requests_and_each_knowledge_base_pa
     assert [embedded.generated for embedded in all_embedded] == [25] * 8
     assert await provider.calls() == 2
     for kb_id in (indexing.kb_id, OTHER_KB):
-        assert await spu_ledger.sum_spus(database, "acme", kb_id=kb_id) == 100
+        assert kb_id is not None
+        assert (await spu_ledger.sum_of_kb(database, KnowledgeBaseKey("acme", kb_id))).spus == 100
 
 
 async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_tried(

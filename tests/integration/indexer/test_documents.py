@@ -64,6 +64,9 @@ async def test_w9_a_document_moves_between_knowledge_bases_with_its_tags_and_pay
     await indexer.publish(tenant.ocr("d", TEXT, tags=["a"]))
     await indexer.work()
     paid = await tenant.spus()
+    in_a = await document_index.measure_recent(tenant.database, a.key)
+    assert in_a.cache_hit_ratio == 0
+    assert in_a.duration_s is not None
 
     await indexer.publish(tenant.tagged("d", "b", revision=2))
     await indexer.work()
@@ -71,6 +74,7 @@ async def test_w9_a_document_moves_between_knowledge_bases_with_its_tags_and_pay
     await tenant.assert_holds(a, {})
     await tenant.assert_holds(b, {"d": TEXT})
     assert await tenant.spus() == paid
+    assert (await document_index.measure_recent(tenant.database, b.key)).cache_hit_ratio == 1
     assert [type(message) for message in await list_announcements(tenant, a)] == [DocumentIndexed, DocumentRemoved]
 
 

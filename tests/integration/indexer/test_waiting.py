@@ -12,13 +12,14 @@ from kb_contracts.commands import SyncDocument
 from kb_indexer import sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_shared import failpoints
-from kb_shared.embedding.models import PROVIDERS
-from kb_shared.mongo import budgets, document_texts, index_jobs
+from kb_shared.embedding.models import LOCAL, PROVIDERS
+from kb_shared.mongo import budgets, document_texts, index_jobs, provider_pauses
 from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.index_jobs import IndexJob, IndexJobState
 from kb_shared.mongo.keys import DocumentKey
+from kb_shared.mongo.provider_pauses import ProviderPause
 from tests.integration.indexer.conftest import ModelControls
-from tests.integration.indexer.support import Replica, Tenant, record, text_of
+from tests.integration.indexer.support import Replica, Tenant, paragraph, record, text_of
 
 TEXT = text_of(1, 2, 3)
 
@@ -231,3 +232,31 @@ async def test_old_texts_are_listed_without_being_read(tenant: Tenant) -> None:
     )
     assert explained["executionStats"]["totalDocsExamined"] == 0
     assert explained["executionStats"]["nReturned"] > 0
+
+
+async def test_documents_wait_for_a_paused_provider_unless_their_vectors_are_there_and_are_indexed_once_it_resumes(
+    tenant: Tenant, indexer: Replica, provider: ModelControls
+) -> None:
+    paid, other = await tenant.create_kb("a"), await tenant.create_kb("b")
+    await indexer.publish(tenant.ocr("known", TEXT, tags=["a"]))
+    await indexer.work()
+    embedded = await provider.inputs()
+    pause = ProviderPause(tenant.organization_id, LOCAL, datetime.now(UTC), "key")
+    await provider_pauses.pause(tenant.database, pause)
+    indexer.embedder._paused._known.discard(tenant.organization_id)
+
+    await indexer.publish(tenant.ocr("same", TEXT, tags=["b"]), tenant.ocr("new", paragraph(7), tags=["a"]))
+    await indexer.work()
+
+    await tenant.assert_holds(other, {"same": TEXT})
+    job = await the_job(tenant)
+    assert (job.document_id, job.state, job.attempts) == ("new", IndexJobState.PENDING, 0)
+    assert job.error_type == "provider_paused"
+    assert await provider.inputs() == embedded
+
+    await provider_pauses.resume(tenant.database, tenant.organization_id, LOCAL)
+    await index_jobs.make_due(tenant.database, tenant.organization_id, error_type="provider_paused")
+    await indexer.work()
+
+    await tenant.assert_holds(paid, {"known": TEXT, "new": paragraph(7)})
+    await tenant.assert_settled()

@@ -10,7 +10,7 @@ from kb_api.bootstrap import KbApi
 from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
-from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.document_index import IndexedDocument, IndexingWork
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
 from kb_shared.mongo.index_jobs import IndexJob, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
@@ -128,7 +128,9 @@ class OrganizationClient:
         event = AppliedEvent("e", "document.ocr_completed.v1", 1, TRACE, datetime.now(UTC))
         assert await documents.write_all(self.database, [documents.DocumentChange(document, event)])
 
-    async def index(self, kb_id: str, document_id: str, *, name: str, chunks: int) -> None:
+    async def index(
+        self, kb_id: str, document_id: str, *, name: str, chunks: int, work: IndexingWork | None = None
+    ) -> None:
         """As a swap does, but for the chunks themselves. Raises FenceClosed if the slot may not be written."""
         kb = await self.stored(kb_id)
 
@@ -157,6 +159,7 @@ class OrganizationClient:
                 chunk_metadata_digest="s",
                 config_hash=kb.config_hash,
                 document_name=name,
+                work=work,
             )
             await document_index.finish_swap(self.database, session, row)
 

@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from kb_api.knowledge_base_stats import progress
+from kb_shared.mongo.document_index import IndexingWork
 from tests.integration.kb_api.organization import OrganizationClient
 
 
@@ -145,3 +147,53 @@ async def test_stats_compare_what_is_in_with_what_carries_the_tags(organization:
     assert (stats["document_count"], stats["chunk_count"], stats["total_documents_with_tags"]) == (1, 3, 2)
     assert stats["last_indexed_at"] is not None
     assert stats["search_indexes"] == []
+
+
+async def test_stats_say_how_far_and_how_fast_documents_are_indexed(organization: OrganizationClient) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    for n in range(5):
+        await organization.project(f"d{n}", name="n", tag_ids=("t",))
+    path = f"/knowledge-bases/{kb_id}/stats"
+    before = await organization.ok("GET", path)
+    assert (before["progress"], before["eta_s"], before["cache_hit_ratio"]) == (0, None, None)
+    await organization.index(kb_id, "d0", name="n", chunks=4, work=IndexingWork(2.0, 1, 3))
+    await organization.index(kb_id, "d1", name="n", chunks=0, work=IndexingWork(1.0, 0, 0))
+    await organization.failed_job(kb_id, "d2", error_type="x", error_message="y")
+    await organization.running_job(kb_id, "d3")
+    await organization.open_job(kb_id, "d4")
+    await organization.waiting_job(kb_id, "d5")
+    stats = await organization.ok("GET", path)
+    assert stats["states"] == {
+        "indexed": 1,
+        "empty": 1,
+        "pending": 1,
+        "running": 1,
+        "waiting_for_text": 1,
+        "failed": 1,
+        "paused": 0,
+    }
+    assert (stats["progress"], stats["mean_indexing_s"], stats["cache_hit_ratio"]) == (0.6, 1.5, 0.75)
+    assert stats["eta_s"] > 0
+    await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
+    assert (await organization.ok("GET", path))["eta_s"] is None
+
+
+@pytest.mark.usefixtures("living")
+async def test_stats_have_the_sizes_of_what_is_stored(organization: OrganizationClient) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.until_status(kb_id, "indexing")
+    kb = await organization.stored(kb_id)
+    await organization.database[kb.vector_collection].insert_one({"text": "x" * 1_000})
+    storage = (await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats"))["storage"]
+    assert storage["chunk_bytes"] > 1_000
+    assert storage["stored_bytes"] > 0
+    assert storage["index_bytes"] == sum(storage["indexes"].values()) > 0
+    assert "_id_" in storage["indexes"]
+
+
+@pytest.mark.parametrize(
+    ("undone", "with_tags", "expected"), [(0, 0, 1), (0, 5, 1), (5, 0, 0), (5, 5, 0), (1, 4, 0.75), (7, 4, 0)]
+)
+def test_progress_is_a_share_whatever_is_counted_when(undone: int, with_tags: int, expected: float) -> None:
+    assert progress(undone, with_tags) == expected

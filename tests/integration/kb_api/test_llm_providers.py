@@ -1,4 +1,5 @@
 import socket
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -7,11 +8,12 @@ import structlog
 
 from kb_api.provider_keys import reseal_keys
 from kb_shared.errors import ProviderKeyMissing
-from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
+from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits, spu_ledger
 from kb_shared.mongo.circuit import CallPermission, Cause, failed
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.providers.quiet_litellm import litellm
 from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.stored_jobs import jobs_of_kb
@@ -233,3 +235,70 @@ async def test_providers_and_the_models_that_can_be_used_are_listed(organization
     others = await organization.ok("GET", "/embedding-models", key_present=False)
     every = await organization.ok("GET", "/embedding-models")
     assert others["total_count"] + more["total_count"] == every["total_count"]
+
+
+async def test_a_paused_provider_is_shown_and_its_documents_are_due_at_once_when_it_resumes(
+    organization: OrganizationClient,
+) -> None:
+    await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
+    kb_id = (await organization.create())["kb_id"]
+    for document_id, error_type in (("waits", "provider_paused"), ("limited", "rate_limited")):
+        await index_jobs.postpone(
+            organization.database,
+            await organization.running_job(kb_id, document_id),
+            delay=timedelta(hours=1),
+            error_type=error_type,
+            error_message="paused: POST /llm-providers/mistral/resume",
+            count_attempt=False,
+        )
+    paused = await organization.ok("POST", "/llm-providers/mistral/pause")
+    assert await organization.ok("POST", "/llm-providers/mistral/pause") == paused
+    assert (await organization.ok("GET", "/llm-providers/mistral"))["paused_at"] == paused["paused_at"] is not None
+    explained = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents/waits/explain")
+    assert "POST /llm-providers/mistral/resume" in explained["reason"]
+
+    assert (await organization.ok("POST", "/llm-providers/mistral/resume"))["paused_at"] is None
+    assert (await organization.ok("GET", "/llm-providers/mistral"))["paused_at"] is None
+    listed = (await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="pending"))["documents"]
+    assert {one["document_id"]: one["next_attempt_at"] is None for one in listed} == {"waits": True, "limited": False}
+    for call in ("pause", "resume"):
+        assert await organization.refused("POST", f"/llm-providers/unknown/{call}") == (404, "not-found")
+
+
+async def test_a_test_of_a_provider_says_what_is_wrong_without_the_key_and_charges_nothing(
+    organization: OrganizationClient, provider: Callable[..., Awaitable[None]]
+) -> None:
+    answered = await organization.ok("POST", "/llm-providers/local/test", json={})
+    assert (answered["model"], answered["ok"], answered["error"]) == ("hash-16", True, None)
+    await provider({"status": 401})
+    refused = await organization.ok("POST", "/llm-providers/local/test", json={"model": "hash-32"})
+    assert (refused["model"], refused["ok"], refused["error"]["type"]) == ("hash-32", False, "provider_auth")
+    await provider({"status": 429})
+    limited = await organization.ok("POST", "/llm-providers/local/test", json={})
+    assert limited["error"]["type"] == "provider_429"
+    await provider()
+    assert (await organization.ok("POST", "/llm-providers/local/test", json={}))["ok"]
+    chat = await organization.ok("POST", "/llm-providers/local/test", json={"model": "demo-extractive"})
+    assert (chat["ok"], chat["model"]) == (True, "demo-extractive")
+    assert await spu_ledger.sum_spus(organization.database, organization.organization_id) == 0
+
+    missing = await organization.ok("POST", "/llm-providers/anthropic/test", json={})
+    assert missing["error"]["type"] == "provider_key_missing"
+    wrong = {"model": "text-embedding-3-small"}
+    assert await organization.refused("POST", "/llm-providers/mistral/test", json=wrong) == (422, "unknown-model")
+    assert await organization.refused("POST", "/llm-providers/unknown/test", json={}) == (404, "not-found")
+
+
+async def test_a_test_of_a_provider_does_not_repeat_what_the_provider_answers(
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
+
+    async def refuse(**request: Any) -> Any:
+        raise litellm.AuthenticationError(f"no such key: {request['api_key']}", "mistral", "mistral-embed")
+
+    monkeypatch.setattr(litellm, "aembedding", refuse)
+    with structlog.testing.capture_logs() as logged:
+        refused = await organization.ok("POST", "/llm-providers/mistral/test", json={})
+    assert (refused["ok"], refused["error"]["type"]) == (False, "provider_auth")
+    assert "canary" not in str((refused, logged))

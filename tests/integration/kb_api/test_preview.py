@@ -4,8 +4,8 @@ import pytest
 
 from kb_api.create_knowledge_base import IndexSettings
 from kb_api.preview_documents import DocumentsPreviewer, PreviewedVectors, PreviewScope
+from kb_api.preview_unavailable import PreviewUnavailable
 from kb_api.text_worker.client import ChunkingRequest, TextWorker
-from kb_shared.errors import TransientError
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange, TagsFacet, TextFacet
 from kb_shared.mongo.keys import DocumentKey
@@ -107,8 +107,9 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one() -> 
     worker = TextWorker(idle_s=0.1)
     await worker.detect_languages("a", [ENGLISH])
     worker._answer_within_s = 0.001
-    with pytest.raises(TransientError):
+    with pytest.raises(PreviewUnavailable, match="text could not be processed in time") as late:
         await worker.chunk("a", request(ENGLISH * 2_000))
+    assert (late.value.status, late.value.slug) == (503, "preview-unavailable")
     worker._answer_within_s = 60
     assert await worker.detect_languages("b", [GERMAN, "1 2 3"]) == ["de", None]
     process = worker._process

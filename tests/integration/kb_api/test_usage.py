@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from kb_api import usage_of_organization
 from kb_shared.errors import BudgetExhausted
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import index_jobs, spu_ledger
@@ -48,16 +49,19 @@ JANUARY = {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
     [
         (
             "kb",
-            [{"kb_id": None, "spus": 5}, {"kb_id": KB_1, "spus": 20}, {"kb_id": KB_2, "spus": 2}],
+            [
+                {"kb_id": None, "kb_name": None, "spus": 5},
+                {"kb_id": KB_1, "kb_name": None, "spus": 20},
+                {"kb_id": KB_2, "kb_name": None, "spus": 2},
+            ],
         ),
-        ("day", [{"day": "2026-01-01", "spus": 11}, {"day": "2026-01-02", "spus": 16}]),
         ("model", [{"model": "hash-16", "spus": 27}]),
         (
             "operation,kb",
             [
-                {"kb_id": None, "operation": "index", "spus": 5},
-                {"kb_id": KB_1, "operation": "index", "spus": 20},
-                {"kb_id": KB_2, "operation": "search", "spus": 2},
+                {"kb_id": None, "kb_name": None, "operation": "index", "spus": 5},
+                {"kb_id": KB_1, "kb_name": None, "operation": "index", "spus": 20},
+                {"kb_id": KB_2, "kb_name": None, "operation": "search", "spus": 2},
             ],
         ),
     ],
@@ -66,8 +70,65 @@ async def test_usage_adds_up_however_it_is_grouped(
     organization: OrganizationClient, group_by: str, expected: list[dict[str, Any]]
 ) -> None:
     answer = await organization.ok("GET", "/usage", group_by=group_by, **JANUARY)
-    assert answer["usage"] == [row | {"usd": row["spus"] * USD_PER_SPU} for row in expected]
+    assert answer["usage"] == [
+        row | {"usd": row["spus"] * USD_PER_SPU, "nano_usd": row["spus"] * NANO_USD // 4} for row in expected
+    ]
     assert (answer["total_spus"], answer["total_usd"]) == (27, 27 * USD_PER_SPU)
+
+
+@pytest.mark.usefixtures("_charges")
+async def test_days_without_charges_are_rows_with_zero_when_grouped_by_day_alone(
+    organization: OrganizationClient,
+) -> None:
+    days = {"from": "2025-12-31T23:59:59Z", "to": "2026-01-04T00:00:00Z"}
+    by_day = await organization.ok("GET", "/usage", group_by="day", **days)
+    spus = {row["day"]: row["spus"] for row in by_day["usage"]}
+    assert spus == {"2025-12-31": 0, "2026-01-01": 11, "2026-01-02": 16, "2026-01-03": 0}
+    assert list(spus) == sorted(spus)
+    by_day_and_model = await organization.ok("GET", "/usage", group_by="model,day", **days)
+    assert [row["day"] for row in by_day_and_model["usage"]] == ["2026-01-01", "2026-01-02"]
+    nothing = {"from": "2026-01-04T00:00:00Z", "to": "2026-01-04T00:00:00Z"}
+    assert (await organization.ok("GET", "/usage", group_by="day", **nothing))["usage"] == []
+
+
+async def test_usage_of_a_knowledge_base_has_its_name_and_as_csv_it_is_exact_and_no_formula(
+    organization: OrganizationClient,
+) -> None:
+    kb_id = (await organization.create(name='=HYPERLINK("http://evil")'))["kb_id"]
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    await charged(organization, 1, at, kb_id=kb_id)
+    row = {"kb_id": kb_id, "operation": "chat", "model": "m", "count": 0, "created_at": at, "nano_usd": 1}
+    await organization.database[spu_ledger.NAME].insert_one(
+        {"_id": uuid4().hex, "organization_id": organization.organization_id, **row}
+    )
+    (shown,) = (await organization.ok("GET", "/usage", **JANUARY))["usage"]
+    assert (shown["kb_name"], shown["nano_usd"]) == ('=HYPERLINK("http://evil")', 250_000_001)
+    file = await organization.http.get(
+        f"{organization.base}/usage",
+        params=JANUARY | {"group_by": "day,kb"},
+        headers={"Authorization": f"Bearer {organization.key}", "Accept": "text/csv, */*;q=0.1"},
+    )
+    assert file.headers["content-type"] == "text/csv; charset=utf-8"
+    assert file.text.split("\r\n") == [
+        "kb_id,kb_name,day,spus,usd",
+        f'{kb_id},"\'=HYPERLINK(""http://evil"")",2026-01-01,1,0.250000001',
+        "",
+    ]
+
+
+async def test_usage_in_another_media_type_is_refused(organization: OrganizationClient) -> None:
+    headers = {"Authorization": f"Bearer {organization.key}", "Accept": "application/pdf, text/csv;q=0"}
+    refused = await organization.http.get(f"{organization.base}/usage", headers=headers)
+    assert (refused.status_code, refused.json()["type"]) == (406, "not-acceptable")
+
+
+async def test_usage_with_too_many_rows_is_refused(
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await charged(organization, 1, datetime(2026, 1, 1, 12, tzinfo=UTC), kb_id=KB_1)
+    await charged(organization, 1, datetime(2026, 1, 1, 12, tzinfo=UTC), kb_id=KB_2)
+    monkeypatch.setattr(usage_of_organization, "MAX_ROWS", 1)
+    assert await organization.refused("GET", "/usage", **JANUARY) == (422, "validation-error")
 
 
 async def test_without_a_range_usage_is_that_of_this_month(organization: OrganizationClient) -> None:

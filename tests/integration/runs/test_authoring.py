@@ -88,6 +88,20 @@ async def test_a_conversation_is_deleted_with_its_runs_and_no_others(author: Aut
     assert (await author.ask("GET", "/threads")).json()["total_count"] == 1
 
 
+@pytest.mark.parametrize(("path", "field"), [("/threads", "threads"), ("/runs", "runs")])
+async def test_conversations_and_runs_are_read_page_by_page_with_cursors(author: Author, path: str, field: str) -> None:
+    for n in range(3):
+        thread = await author.make("/threads", title=f"{n}")
+        await author.run(messages=QUESTION, model=DEMO, thread_id=thread["thread_id"])
+    whole = (await author.ask("GET", path)).json()[field]
+    first = (await author.ask("GET", f"{path}?limit=2")).json()
+    await author.make("/threads", title="later")
+    second = (await author.ask("GET", f"{path}?limit=2&cursor={first['next_cursor']}")).json()
+    assert first[field] + second[field] == whole
+    assert (len(whole), second["next_cursor"]) == (3, None)
+    assert (await author.ask("GET", f"{path}?skip=1&cursor={first['next_cursor']}")).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("field", "bounds", "outside"),
     [("default_top_k", (1, MAX_TOP_K), (0, MAX_TOP_K + 1)), ("default_min_score", (0.0, 1.0), (-0.01, 1.01))],

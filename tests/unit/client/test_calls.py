@@ -203,6 +203,21 @@ def test_iteration_reads_all_pages(serving: Serving) -> None:
     assert [request.url.params["skip"] for request in server.requests[1:]] == ["2", "4"]
 
 
+def test_iteration_follows_cursors_where_a_list_has_them(serving: Serving) -> None:
+    pages = [
+        httpx.Response(200, json={"documents": [], "total_count": 9, "next_cursor": cursor})
+        for cursor in ("one", "two", None)
+    ]
+    client, server = serving(*pages)
+    assert list(client.documents.list.iterate(skip=3)) == []
+    sent = [{name: request.url.params.get(name) for name in ("skip", "cursor")} for request in server.requests]
+    assert sent == [
+        {"skip": "3", "cursor": None},
+        {"skip": None, "cursor": "one"},
+        {"skip": None, "cursor": "two"},
+    ]
+
+
 def test_iteration_ends_when_items_disappear_meanwhile(serving: Serving) -> None:
     one = httpx.Response(200, json={"tags": [TAG], "total_count": 3})
     client, server = serving(one, httpx.Response(200, json={"tags": [], "total_count": 3}))

@@ -22,6 +22,7 @@ class AsyncDeadLetters(AsyncResource):
         *,
         topic: str | None = None,
         reason: str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[DeadLetterList, DeadLetterView]:
@@ -30,6 +31,6 @@ class AsyncDeadLetters(AsyncResource):
             "GET",
             "/dead-letters",
             DeadLetterList,
-            query={"topic": topic, "reason": reason, "skip": skip, "limit": limit},
+            query={"topic": topic, "reason": reason, "cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.dead_letters,
         )

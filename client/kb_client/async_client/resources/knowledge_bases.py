@@ -412,6 +412,7 @@ class AsyncKnowledgeBases(AsyncResource):
         *,
         status: DocumentStatus | Literal["all"] | None = None,
         name_search: str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[DocumentList, ListedDocumentView]:
@@ -421,7 +422,7 @@ class AsyncKnowledgeBases(AsyncResource):
             "/knowledge-bases/{kb_id}/documents",
             DocumentList,
             ids={"kb_id": kb_id},
-            query={"status": status, "name_search": name_search, "skip": skip, "limit": limit},
+            query={"status": status, "name_search": name_search, "cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.documents,
         )
 

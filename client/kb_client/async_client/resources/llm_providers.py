@@ -1,7 +1,7 @@
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView
+from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, ProviderCheckView, ProviderPauseView
 from kb_contracts.api.model import MessageResponse
 
 
@@ -54,3 +54,28 @@ class AsyncLlmProviders(AsyncResource):
     def delete(self, provider: str) -> ApiCall[MessageResponse]:
         """Delete the key of a provider; that of the deployment is used from now on, if there is one."""
         return ApiCall("DELETE", "/llm-providers/{provider}", MessageResponse, ids={"provider": provider})
+
+    @operation
+    def test(self, provider: str, *, model: str | Unset | None = UNSET) -> ApiCall[ProviderCheckView]:
+        """Call a model of a provider once, and return whether it answers or what is wrong.
+
+        Args:
+            model: by default the cheapest one.
+        """
+        return ApiCall(
+            "POST",
+            "/llm-providers/{provider}/test",
+            ProviderCheckView,
+            ids={"provider": provider},
+            body=without_unset({"model": model}),
+        )
+
+    @operation
+    def pause(self, provider: str) -> ApiCall[ProviderPauseView]:
+        """Let documents that need the provider wait. Searches and runs go on."""
+        return ApiCall("POST", "/llm-providers/{provider}/pause", ProviderPauseView, ids={"provider": provider})
+
+    @operation
+    def resume(self, provider: str) -> ApiCall[ProviderPauseView]:
+        """Index the documents that waited for the provider."""
+        return ApiCall("POST", "/llm-providers/{provider}/resume", ProviderPauseView, ids={"provider": provider})

@@ -130,6 +130,7 @@ class AsyncRuns(AsyncResource):
         origin: SearchOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[RunList, RunSummary]:
@@ -147,6 +148,7 @@ class AsyncRuns(AsyncResource):
                 "origin": origin,
                 "from": since,
                 "to": until,
+                "cursor": cursor,
                 "skip": skip,
                 "limit": limit,
             },

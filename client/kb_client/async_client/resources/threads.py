@@ -34,8 +34,14 @@ class AsyncThreads(AsyncResource):
         )
 
     @listing
-    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[ThreadList, ThreadView]:
+    def list(
+        self, *, cursor: str | None = None, skip: int | None = None, limit: int | None = None
+    ) -> PageCall[ThreadList, ThreadView]:
         """Return a page of the conversations, newest first."""
         return PageCall(
-            "GET", "/threads", ThreadList, query={"skip": skip, "limit": limit}, items=lambda page: page.threads
+            "GET",
+            "/threads",
+            ThreadList,
+            query={"cursor": cursor, "skip": skip, "limit": limit},
+            items=lambda page: page.threads,
         )

@@ -22,6 +22,7 @@ class AsyncUnsendableMessages(AsyncResource):
         *,
         topic: str | None = None,
         reason: str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[UnsendableMessageList, UnsendableMessageView]:
@@ -30,6 +31,6 @@ class AsyncUnsendableMessages(AsyncResource):
             "GET",
             "/unsendable-messages",
             UnsendableMessageList,
-            query={"topic": topic, "reason": reason, "skip": skip, "limit": limit},
+            query={"topic": topic, "reason": reason, "cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.unsendable_messages,
         )

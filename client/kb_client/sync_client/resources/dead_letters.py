@@ -23,6 +23,7 @@ class SyncDeadLetters(SyncResource):
         *,
         topic: str | None = None,
         reason: str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[DeadLetterList, DeadLetterView]:
@@ -31,6 +32,6 @@ class SyncDeadLetters(SyncResource):
             "GET",
             "/dead-letters",
             DeadLetterList,
-            query={"topic": topic, "reason": reason, "skip": skip, "limit": limit},
+            query={"topic": topic, "reason": reason, "cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.dead_letters,
         )

@@ -256,6 +256,7 @@ class SyncDocuments(SyncResource):
         kb_id: str | None = None,
         in_no_kb: bool | None = None,
         sort: DocumentSort | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[DocumentPage, DocumentSummary]:
@@ -271,6 +272,7 @@ class SyncDocuments(SyncResource):
                 "kb_id": kb_id,
                 "in_no_kb": in_no_kb,
                 "sort": sort,
+                "cursor": cursor,
                 "skip": skip,
                 "limit": limit,
             },

@@ -8,14 +8,16 @@ class SyncJobs(SyncResource):
     """Jobs that index all or the failed documents of a knowledge base again."""
 
     @listing
-    def list(self, kb_id: str, *, skip: int | None = None, limit: int | None = None) -> PageCall[JobList, JobView]:
+    def list(
+        self, kb_id: str, *, cursor: str | None = None, skip: int | None = None, limit: int | None = None
+    ) -> PageCall[JobList, JobView]:
         """Return a page of the jobs of a knowledge base, the newest first."""
         return PageCall(
             "GET",
             "/knowledge-bases/{kb_id}/jobs",
             JobList,
             ids={"kb_id": kb_id},
-            query={"skip": skip, "limit": limit},
+            query={"cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.jobs,
         )
 

@@ -131,6 +131,7 @@ class SyncRuns(SyncResource):
         origin: SearchOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[RunList, RunSummary]:
@@ -148,6 +149,7 @@ class SyncRuns(SyncResource):
                 "origin": origin,
                 "from": since,
                 "to": until,
+                "cursor": cursor,
                 "skip": skip,
                 "limit": limit,
             },

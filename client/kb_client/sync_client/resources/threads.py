@@ -35,8 +35,14 @@ class SyncThreads(SyncResource):
         )
 
     @listing
-    def list(self, *, skip: int | None = None, limit: int | None = None) -> PageCall[ThreadList, ThreadView]:
+    def list(
+        self, *, cursor: str | None = None, skip: int | None = None, limit: int | None = None
+    ) -> PageCall[ThreadList, ThreadView]:
         """Return a page of the conversations, newest first."""
         return PageCall(
-            "GET", "/threads", ThreadList, query={"skip": skip, "limit": limit}, items=lambda page: page.threads
+            "GET",
+            "/threads",
+            ThreadList,
+            query={"cursor": cursor, "skip": skip, "limit": limit},
+            items=lambda page: page.threads,
         )

@@ -23,6 +23,7 @@ class SyncUnsendableMessages(SyncResource):
         *,
         topic: str | None = None,
         reason: str | None = None,
+        cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[UnsendableMessageList, UnsendableMessageView]:
@@ -31,6 +32,6 @@ class SyncUnsendableMessages(SyncResource):
             "GET",
             "/unsendable-messages",
             UnsendableMessageList,
-            query={"topic": topic, "reason": reason, "skip": skip, "limit": limit},
+            query={"topic": topic, "reason": reason, "cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.unsendable_messages,
         )

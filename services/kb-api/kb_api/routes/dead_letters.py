@@ -5,14 +5,16 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import Field
 
-from kb_api.dependencies import Database, MessageLimits, Reader, Settings, Writer
+from kb_api.dependencies import Cursors, Database, MessageLimits, Reader, Settings, Writer
 from kb_api.redrive_dead_letter import redrive_dead_letter, visible_organizations
 from kb_contracts.api.dead_letters import DeadLetterList, DeadLetterView
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import dead_letters
 from kb_shared.mongo.dead_letters import DeadLetter
+from kb_shared.mongo.time_position import TimePosition
 from kb_shared.observability import tracing
 
 router = organization_router("dead letters")
@@ -28,8 +30,10 @@ ReasonFilter = Annotated[Word | None, Query(description="Only records with this 
 async def list_all(
     database: Database,
     settings: Settings,
+    cursors: Cursors,
     caller: Reader,
     *,
+    cursor: CursorParameter = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
     topic: TopicFilter = None,
@@ -37,10 +41,24 @@ async def list_all(
 ) -> DeadLetterList:
     """List the dead letters of this organization, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    scope = CursorScope(caller.organization_id, "dead-letters", {"topic": topic, "reason": reason})
+    position = cursors.read(scope, cursor, skip=skip)
     letters, total_count = await dead_letters.find_page(
-        database, visible, topic=topic, reason=reason, skip=skip, limit=limit
+        database,
+        visible,
+        topic=topic,
+        reason=reason,
+        after=TimePosition.parse(position) if position else None,
+        skip=skip,
+        limit=limit,
     )
-    return DeadLetterList(dead_letters=[_view(letter) for letter in letters], total_count=total_count)
+    return DeadLetterList(
+        dead_letters=[_view(letter) for letter in letters],
+        total_count=total_count,
+        next_cursor=cursors.create_next(
+            scope, letters, limit=limit, position=lambda letter: TimePosition(letter.filed_at, letter.letter_id)
+        ),
+    )
 
 
 @router.post(

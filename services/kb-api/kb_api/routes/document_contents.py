@@ -1,15 +1,18 @@
 """Routes that list the documents of an organization and read what is in them."""
 
+from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 from fastapi import Query
 
-from kb_api.dependencies import Database, DocumentReader, Reader
+from kb_api.dependencies import Cursors, Database, DocumentReader, Reader
 from kb_api.documents_of_organization import (
     DocumentsWanted,
     OrganizationDocument,
     find_placements,
     list_page,
+    position_of,
 )
 from kb_api.passages import read_chunks
 from kb_api.read_text import read_text
@@ -24,6 +27,7 @@ from kb_contracts.api.document_lists import (
 )
 from kb_contracts.api.document_texts import MAX_CHARACTERS, DocumentText
 from kb_contracts.api.memberships import ChunkList, DocumentStatus
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
@@ -36,8 +40,10 @@ router = organization_router("documents")
 @router.get("/documents", operation_id="documents.list", summary="List documents", response_model=DocumentPage)
 async def list_all(
     database: Database,
+    cursors: Cursors,
     caller: Reader,
     *,
+    cursor: CursorParameter = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
     name_search: NameSearch = None,
@@ -66,12 +72,18 @@ async def list_all(
     if in_no_kb and (kb_id is not None or status in ("indexed", "empty")):
         raise invalid_field("in_no_kb", "Leave it out, or leave out `kb_id` and the status `indexed` or `empty`")
     wanted = DocumentsWanted(status=status, tag_id=tag_id, name_search=name_search, kb_id=kb_id, in_no_kb=in_no_kb)
-    found, total_count = await list_page(database, caller.organization_id, wanted, sort=sort, skip=skip, limit=limit)
+    scope = CursorScope(caller.organization_id, "documents", asdict(wanted) | {"sort": sort})
+    after = cursors.read(scope, cursor, skip=skip)
+    found, total_count = await list_page(
+        database, caller.organization_id, wanted, sort=sort, after=after, skip=skip, limit=limit
+    )
     placements = await find_placements(
         database, caller.organization_id, document_ids=[each.document_id for each in found]
     )
     return DocumentPage(
-        documents=[_summary(each, placements.get(each.document_id, {})) for each in found], total_count=total_count
+        documents=[_summary(each, placements.get(each.document_id, {})) for each in found],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, found, limit=limit, position=partial(position_of, sort=sort)),
     )
 
 

@@ -1,12 +1,13 @@
 """Routes of jobs on a KB: start, watch, cancel, pause, resume."""
 
 from kb_api import request_document, run_job
-from kb_api.dependencies import Database, LifeCycle, Reader, Writer
+from kb_api.dependencies import Cursors, Database, LifeCycle, Reader, Writer
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
 from kb_api.run_job import JobProgress, JobStart
 from kb_contracts.api.jobs import JobList, JobView, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -89,11 +90,24 @@ async def reindex_document(database: Database, caller: Writer, kb_id: str, *, do
     response_model=JobList,
 )
 async def list_jobs(
-    database: Database, caller: Reader, kb_id: str, *, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+    database: Database,
+    cursors: Cursors,
+    caller: Reader,
+    *,
+    kb_id: str,
+    cursor: CursorParameter = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> JobList:
     """List the jobs of a knowledge base with their progress, newest first."""
-    jobs, total_count = await run_job.list_jobs(database, caller, kb_id=kb_id, skip=skip, limit=limit)
-    return JobList(jobs=[_view(job) for job in jobs], total_count=total_count)
+    scope = CursorScope(caller.organization_id, "jobs", {"kb_id": kb_id})
+    before = cursors.read(scope, cursor, skip=skip)
+    jobs, total_count = await run_job.list_jobs(database, caller, kb_id=kb_id, before=before, skip=skip, limit=limit)
+    return JobList(
+        jobs=[_view(job) for job in jobs],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, jobs, limit=limit, position=lambda shown: shown.job.job_id),
+    )
 
 
 @router.get(

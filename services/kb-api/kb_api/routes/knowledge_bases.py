@@ -5,27 +5,28 @@ from pydantic import StringConstraints
 
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
-from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
+from kb_api.dependencies import Cursors, Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
 from kb_api.documents_of_knowledge_base import ListedDocument, list_documents
 from kb_api.knowledge_base_request import RequestedChange
 from kb_api.knowledge_base_response import knowledge_base_view
+from kb_api.knowledge_base_stats import load_stats
 from kb_contracts.api.knowledge_bases import (
     CreateKnowledgeBase,
     KnowledgeBaseList,
     KnowledgeBaseStats,
     KnowledgeBaseView,
-    SearchIndexView,
     ShownStatus,
 )
 from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.identifiers import Identifier
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import key_limited, open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
+from kb_shared.mongo import kb_slots, knowledge_bases, tags
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort, Status
 
@@ -194,9 +195,11 @@ async def views(database: Database, organization_id: str, kbs: list[KnowledgeBas
 )
 async def list_its_documents(
     database: Database,
+    cursors: Cursors,
     caller: Reader,
-    kb_id: str,
     *,
+    kb_id: str,
+    cursor: CursorParameter = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
     status: Annotated[
@@ -210,8 +213,17 @@ async def list_its_documents(
     With `status=all` documents that are not indexed yet are included, and an open job decides the status that is shown.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
-    return DocumentList(documents=[_listed_view(one) for one in listed], total_count=total_count)
+    filters = {"kb_id": kb_id, "status": status, "name_search": name_search}
+    scope = CursorScope(caller.organization_id, "documents-of-kb", filters)
+    after = cursors.read(scope, cursor, skip=skip)
+    listed, total_count = await list_documents(
+        database, kb, status, name_search=name_search, after=after, skip=skip, limit=limit
+    )
+    return DocumentList(
+        documents=[_listed_view(one) for one in listed],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, listed, limit=limit, position=lambda one: one.document_id),
+    )
 
 
 @router.get(
@@ -222,21 +234,8 @@ async def list_its_documents(
     responses=responses("search-unavailable"),
 )
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
-    """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""
-    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
-    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
-    return KnowledgeBaseStats(
-        document_count=document_count,
-        chunk_count=chunk_count,
-        total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids),
-        last_indexed_at=await document_index.find_last_indexed_at(database, kb.key),
-        spus=await spu_ledger.sum_spus(database, kb.organization_id, kb_id=kb.kb_id),
-        search_indexes=[
-            SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
-            for index in await search_indexes.list_indexes(database[kb.vector_collection])
-        ],
-    )
+    """Return the documents of the knowledge base by state, how far and how fast they are indexed, cost and sizes."""
+    return await load_stats(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
 
 def _listed_view(listed: ListedDocument) -> ListedDocumentView:

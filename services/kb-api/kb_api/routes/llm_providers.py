@@ -1,13 +1,25 @@
-from kb_api.dependencies import Admin, Database, ProviderKeys
-from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, PutLlmProvider
+from collections.abc import Mapping
+
+from kb_api.dependencies import Admin, Database, ProviderChecks, ProviderKeys
+from kb_api.pause_provider import pause_provider, resume_provider
+from kb_api.routes.knowledge_bases import document_error
+from kb_contracts.api.llm_providers import (
+    CheckLlmProvider,
+    LlmProviderList,
+    LlmProviderView,
+    ProviderCheckView,
+    ProviderPauseView,
+    PutLlmProvider,
+)
 from kb_contracts.api.model import MessageResponse
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import llm_providers
+from kb_shared.mongo import llm_providers, provider_pauses
 from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.mongo.provider_pauses import ProviderPause
 
 router = organization_router("LLM providers")
 
@@ -18,7 +30,8 @@ router = organization_router("LLM providers")
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> LlmProviderList:
     """List the providers for which the organization has stored a key, without the keys."""
     kept, total_count = await llm_providers.find_page(database, caller.organization_id, skip=skip, limit=limit)
-    return LlmProviderList(llm_providers=[_view(each) for each in kept], total_count=total_count)
+    pauses = await provider_pauses.find_all(database, caller.organization_id)
+    return LlmProviderList(llm_providers=[_view(each, pauses) for each in kept], total_count=total_count)
 
 
 @router.put(
@@ -28,7 +41,9 @@ async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Lim
     response_model=LlmProviderView,
     responses=responses("provider-keys-not-available"),
 )
-async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
+async def put(
+    provider_keys: ProviderKeys, database: Database, caller: Admin, *, provider: str, body: PutLlmProvider
+) -> LlmProviderView:
     """Use this key and these limits for all calls of the organization to the provider from now on."""
     if provider not in PROVIDERS:
         raise NotFound("LLM provider")
@@ -40,7 +55,7 @@ async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: P
         requests_per_minute=body.requests_per_minute,
         tokens_per_minute=body.tokens_per_minute,
     )
-    return _view(kept)
+    return _view(kept, await provider_pauses.find_all(database, caller.organization_id))
 
 
 @router.get(
@@ -54,7 +69,7 @@ async def get(database: Database, caller: Admin, provider: str) -> LlmProviderVi
     kept = await llm_providers.find(database, caller.organization_id, provider)
     if kept is None:
         raise NotFound("LLM provider")
-    return _view(kept)
+    return _view(kept, await provider_pauses.find_all(database, caller.organization_id))
 
 
 @router.delete(
@@ -70,13 +85,65 @@ async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> M
     return MessageResponse(message="LLM provider deleted successfully")
 
 
-def _view(kept: LlmProvider) -> LlmProviderView:
+@router.post(
+    "/llm-providers/{provider}/test",
+    operation_id="llm_providers.test",
+    summary="Test a provider",
+    response_model=ProviderCheckView,
+    responses=responses("unknown-model"),
+)
+async def test(checks: ProviderChecks, caller: Admin, provider: str, body: CheckLlmProvider) -> ProviderCheckView:
+    """Call a model of the provider once, and return whether it answers or what is wrong.
+
+    The call has a few tokens, which the provider bills to whose key it is. No SPU is charged. Also models that this
+    deployment does not allow for runs can be tested.
+    """
+    checked = await checks.check(caller.organization_id, provider, model=body.model)
+    return ProviderCheckView(
+        provider=checked.provider,
+        model=checked.model,
+        ok=checked.error_type is None,
+        error=document_error(checked.error_type, checked.message),
+        duration_s=round(checked.duration_s, 3),
+    )
+
+
+@router.post(
+    "/llm-providers/{provider}/pause",
+    operation_id="llm_providers.pause",
+    summary="Pause a provider",
+    response_model=ProviderPauseView,
+)
+async def pause(database: Database, caller: Admin, provider: str) -> ProviderPauseView:
+    """Let no document be embedded with this provider until it is resumed. Documents that need it wait.
+
+    Searches and runs go on, and so do documents whose vectors were paid for before. Calls under way are finished.
+    """
+    paused = await pause_provider(database, caller, provider)
+    return ProviderPauseView(provider=provider, paused_at=paused.paused_at, paused_by=paused.paused_by)
+
+
+@router.post(
+    "/llm-providers/{provider}/resume",
+    operation_id="llm_providers.resume",
+    summary="Resume a provider",
+    response_model=ProviderPauseView,
+)
+async def resume(database: Database, caller: Admin, provider: str) -> ProviderPauseView:
+    """Index the documents that waited while the provider was paused."""
+    await resume_provider(database, caller, provider)
+    return ProviderPauseView(provider=provider, paused_at=None, paused_by=None)
+
+
+def _view(kept: LlmProvider, pauses: Mapping[str, ProviderPause]) -> LlmProviderView:
+    pause = pauses.get(kept.provider)
     return LlmProviderView(
         provider=kept.provider,
         api_key_last4=kept.api_key_last4,
         api_base=kept.api_base,
         requests_per_minute=kept.requests_per_minute,
         tokens_per_minute=kept.tokens_per_minute,
+        paused_at=pause and pause.paused_at,
         updated_at=kept.updated_at,
         updated_by=kept.updated_by,
     )

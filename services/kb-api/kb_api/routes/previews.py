@@ -13,7 +13,9 @@ router = organization_router("knowledge bases")
     operation_id="knowledge_bases.preview",
     summary="Preview a knowledge base",
     response_model=KnowledgeBasePreview,
-    responses=responses("chunker-unavailable", "provider-key-missing", "unknown-model", "unknown-tag"),
+    responses=responses(
+        "chunker-unavailable", "preview-unavailable", "provider-key-missing", "unknown-model", "unknown-tag"
+    ),
 )
 async def preview(
     previewer: KnowledgeBasePreviewer, caller: Reader, body: PreviewKnowledgeBase

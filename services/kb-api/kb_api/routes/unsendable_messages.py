@@ -7,14 +7,16 @@ from bson.errors import InvalidId
 from fastapi import Query
 from pydantic import Field
 
-from kb_api.dependencies import Database, Reader, Settings, Writer
+from kb_api.dependencies import Cursors, Database, Reader, Settings, Writer
 from kb_api.redrive_dead_letter import visible_organizations
 from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
 from kb_shared.errors import NotFound
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import outbox
 from kb_shared.mongo.outbox import Unsendable
+from kb_shared.mongo.time_position import TimePosition
 from kb_shared.observability import tracing
 
 router = organization_router("unsendable messages")
@@ -33,8 +35,10 @@ RefusalReasonFilter = Annotated[Word | None, Query(description="Only messages re
 async def list_all(
     database: Database,
     settings: Settings,
+    cursors: Cursors,
     caller: Reader,
     *,
+    cursor: CursorParameter = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
     topic: MessageTopicFilter = None,
@@ -42,13 +46,32 @@ async def list_all(
 ) -> UnsendableMessageList:
     """List messages of this organization that Kafka refused permanently, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    scope = CursorScope(caller.organization_id, "unsendable-messages", {"topic": topic, "reason": reason})
+    position = cursors.read(scope, cursor, skip=skip)
     messages, total_count = await outbox.find_unsendable_page(
-        database, visible, topic=topic, reason=reason, skip=skip, limit=limit
+        database,
+        visible,
+        topic=topic,
+        reason=reason,
+        after=TimePosition.parse(position) if position else None,
+        skip=skip,
+        limit=limit,
     )
     return UnsendableMessageList(
         unsendable_messages=[message_view(message) for message in messages],
         total_count=total_count,
+        next_cursor=cursors.create_next(
+            scope,
+            messages,
+            limit=limit,
+            position=_position,
+        ),
     )
+
+
+def _position(message: Unsendable) -> TimePosition:
+    assert message.unsendable_at is not None, "only unsendable messages are listed"
+    return TimePosition(message.unsendable_at, str(message.message_id))
 
 
 @router.post(

@@ -1,30 +1,35 @@
 """Routes of usage and budgets."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from fastapi import Query
+from fastapi import Query, Request, Response
 from pydantic import AfterValidator
 
 from kb_api.budget_of_organization import BudgetState, change_budget, load_budget
 from kb_api.dependencies import Admin, Database, Reader
+from kb_api.media_types import choose_media_type
+from kb_api.usage_csv import usage_csv
+from kb_api.usage_of_organization import sum_usage
 from kb_contracts.api.budgets import BudgetView, PutBudget
 from kb_contracts.api.model import Timestamp
-from kb_contracts.api.usage import Usage, UsageRow
+from kb_contracts.api.usage import Usage
 from kb_shared.http.limited_keys import open_to_limited_keys
-from kb_shared.http.problems import invalid_field
+from kb_shared.http.problems import JsonResponses, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.metering.budget import end_of_month
-from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.budgets import BudgetLimits
-from kb_shared.mongo.spu_ledger import Dimension, Spent
+from kb_shared.mongo.spu_ledger import Dimension
 from kb_shared.prices import NANO_USD
 
 router = organization_router("usage")
 
-MAX_RANGE: Final = timedelta(days=366)
+JSON: Final = "application/json"
+CSV: Final = "text/csv"
 
+_CSV_FILE: Final[JsonResponses] = {
+    200: {"content": {CSV: {"schema": {"type": "string"}, "example": "day,spus,usd\r\n2026-01-31,9,0.000090000\r\n"}}}
+}
 _NAMES: Final[tuple[Dimension, ...]] = ("kb", "model", "operation", "day")
 _ONE_NAME: Final = f"(?:{'|'.join(_NAMES)})"
 
@@ -46,13 +51,19 @@ GroupBy = Annotated[
 
 
 @router.get(
-    "/usage", operation_id="usage.get", summary="Get usage", response_model=Usage, response_model_exclude_unset=True
+    "/usage",
+    operation_id="usage.get",
+    summary="Get usage",
+    response_model=Usage,
+    response_model_exclude_unset=True,
+    responses=_CSV_FILE | responses("not-acceptable"),
 )
 @open_to_limited_keys
 async def get_usage(
     database: Database,
     caller: Reader,
     *,
+    request: Request,
     since: Annotated[
         Timestamp | None,
         Query(
@@ -63,33 +74,21 @@ async def get_usage(
         Timestamp | None, Query(alias="to", description="End of the time range, excluded. Default: now.")
     ] = None,
     group_by: GroupBy = "kb",
-) -> Usage:
+) -> Usage | Response:
     """Return the charges of a time range: 1 SPU for each embedding that was generated and stored, and the cost.
 
-    The operation `chat` stands for calls of chat models, which cost money and no SPUs.
+    The operation `chat` stands for calls of chat models, which cost money and no SPUs. By `day` alone, days without
+    charges are rows with 0. With `Accept: text/csv` the rows are a CSV file.
     """
+    media_type = choose_media_type(request.headers.get("accept"), offered=(JSON, CSV))
     until = until or datetime.now(UTC)
     since = since or until.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    if since > until:
-        raise invalid_field("from", "Input should not be later than `to`")
-    if until - since > MAX_RANGE:
-        raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
     by = [name for name in _NAMES if name in group_by.split(",")]
-    charged = await spu_ledger.sum_usage(
-        database, caller.organization_id, since=since, until=until, by=by, kb_ids=caller.kb_ids
-    )
-    return Usage(
-        since=since,
-        until=until,
-        usage=[_row(values, spent) for values, spent in charged],
-        total_spus=sum(spent.spus for _, spent in charged),
-        total_usd=_usd(sum(spent.nano_usd for _, spent in charged)),
-    )
-
-
-def _row(values: Mapping[Dimension, str | None], spent: Spent) -> UsageRow:
-    fields = {("kb_id" if name == "kb" else name): value for name, value in values.items()}
-    return UsageRow.model_validate({**fields, "spus": spent.spus, "usd": _usd(spent.nano_usd)})
+    usage = await sum_usage(database, caller, since=since, until=until, by=by)
+    if media_type == JSON:
+        return usage
+    headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
+    return Response(usage_csv(usage, by=by), media_type=CSV, headers=headers)
 
 
 @router.get("/budget", operation_id="budget.get", summary="Get the budget", response_model=BudgetView)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kb_api.preview_unavailable import PreviewUnavailable
 from kb_api.text_worker.frames import LENGTH_BYTES, body_length, from_body, to_frame
 from kb_shared.concurrency.keyed_locks import KeyedLocks
-from kb_shared.errors import TransientError
 
 IDLE_S: Final = 60.0
 """Time without requests after which the process ends, so that its memory is free."""
@@ -64,7 +64,7 @@ class TextWorker:
     """Chunks texts and detects languages in a process of its own. One for a process of kb-api.
 
     Raises:
-        TransientError: of each method, if the process ends or takes too long.
+        PreviewUnavailable: of each method, if the process ends or takes too long.
     """
 
     def __init__(self, *, idle_s: float = IDLE_S, answer_within_s: float = ANSWER_WITHIN_S) -> None:
@@ -105,7 +105,7 @@ class TextWorker:
                     return await _exchange(process, message)
             except (OSError, EOFError, TimeoutError) as error:
                 await self._kill()
-                raise TransientError("the text could not be processed in time; try again") from error
+                raise PreviewUnavailable("The text could not be processed in time") from error
             except BaseException:
                 # An answer that is not read would be taken for that of the next request.
                 await self._kill()

@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Query, Request, Response
@@ -9,6 +10,7 @@ from kb_contracts.api.runs import RunFeedback, RunList, RunRequest, RunSummary, 
 from kb_contracts.api.threads import CreateThread, ThreadList, ThreadView, ThreadWithRuns
 from kb_search.dependencies import (
     Conductor,
+    Cursors,
     Database,
     Preparation,
     Reader,
@@ -30,6 +32,7 @@ from kb_search.store.runs import RunStatus, RunsWanted, Thread
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
 from kb_shared.http.changes import commit_change, record_beforehand
+from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.openapi import EVENT_STREAM, event_stream
@@ -113,8 +116,10 @@ def _begun(run_id: str) -> RequestError:
 @open_to_limited_keys
 async def list_all(
     database: Database,
+    cursors: Cursors,
     caller: Reader,
     *,
+    cursor: CursorParameter = None,
     thread_id: WantedId = None,
     agent_id: WantedId = None,
     prompt_id: WantedId = None,
@@ -141,8 +146,16 @@ async def list_all(
         since=since,
         until=until,
     )
-    found, total_count = await runs.page(database, caller.organization_id, wanted, skip=skip, limit=limit)
-    return RunList(runs=[to_summary(run) for run in found], total_count=total_count)
+    scope = CursorScope(caller.organization_id, "runs", asdict(wanted))
+    before = cursors.read(scope, cursor, skip=skip)
+    found, total_count = await runs.page(
+        database, caller.organization_id, wanted, before=before, skip=skip, limit=limit
+    )
+    return RunList(
+        runs=[to_summary(run) for run in found],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, found, limit=limit, position=lambda run: run.run_id),
+    )
 
 
 @router.get("/runs/{run_id}", operation_id="runs.get", summary="Get a run")
@@ -213,12 +226,27 @@ async def create_thread(
 
 @router.get("/threads", operation_id="threads.list", summary="List conversations")
 @open_to_limited_keys
-async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
+async def list_threads(
+    database: Database,
+    cursors: Cursors,
+    caller: Reader,
+    *,
+    cursor: CursorParameter = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+) -> ThreadList:
     """List the conversations of the organization, newest first."""
+    owner = owner_if_limited(caller)
+    scope = CursorScope(caller.organization_id, "threads", {"created_by": owner})
+    before = cursors.read(scope, cursor, skip=skip)
     found, total_count = await runs.list_threads(
-        database, caller.organization_id, created_by=owner_if_limited(caller), skip=skip, limit=limit
+        database, caller.organization_id, created_by=owner, before=before, skip=skip, limit=limit
     )
-    return ThreadList(threads=[_thread_view(thread) for thread in found], total_count=total_count)
+    return ThreadList(
+        threads=[_thread_view(thread) for thread in found],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, found, limit=limit, position=lambda thread: thread.thread_id),
+    )
 
 
 @router.get("/threads/{thread_id}", operation_id="threads.get", summary="Get a conversation")

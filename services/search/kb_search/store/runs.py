@@ -159,12 +159,16 @@ class RunsWanted:
 
 
 async def page(
-    database: Database, organization_id: str, wanted: RunsWanted, *, skip: int, limit: int
+    database: Database, organization_id: str, wanted: RunsWanted, *, before: str | None = None, skip: int, limit: int
 ) -> tuple[list[Run], int]:
-    """Return one page of runs, newest first and without messages, and how many there are in all."""
+    """Return one page of runs, newest first and without messages, and how many there are in all.
+
+    Args:
+        before: id of the last run of the page before.
+    """
     query = {"organization_id": organization_id, **_conditions(wanted)}
     shown = {"messages": 0, "tool_calls": 0}
-    rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
+    rows = database[NAME].find({**query, **_before(before)}, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
@@ -188,6 +192,11 @@ def _conditions(wanted: RunsWanted) -> Row:
         case RunStatus.LOST:
             return {**conditions, "status": RunStatus.RUNNING, "lost_after": {"$lt": datetime.now(UTC)}}
     return {**conditions, "status": wanted.status}
+
+
+def _before(row_id: str | None) -> Row:
+    # Ids of rows grow with time.
+    return {} if row_id is None else {"_id": {"$lt": row_id}}
 
 
 def _match_given(**conditions: str | None) -> Row:
@@ -335,11 +344,22 @@ async def get_thread(database: Database, key: ThreadKey) -> Thread:
 
 
 async def list_threads(
-    database: Database, organization_id: str, *, created_by: str | None = None, skip: int, limit: int
+    database: Database,
+    organization_id: str,
+    *,
+    created_by: str | None = None,
+    before: str | None = None,
+    skip: int,
+    limit: int,
 ) -> tuple[list[Thread], int]:
-    """Return one page of threads, newest first, and how many there are in all; of one API key if it is given."""
+    """Return one page of threads, newest first, and how many there are in all.
+
+    Args:
+        created_by: API key of the threads; None: any.
+        before: id of the last thread of the page before.
+    """
     query = {"organization_id": organization_id} | _match_given(created_by=created_by)
-    rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    rows = database[THREADS].find({**query, **_before(before)}).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_THREADS.read(row) async for row in rows], await database[THREADS].count_documents(query)
 
 

@@ -32,6 +32,7 @@ from kb_shared.mongo.index_jobs.queries import (
     count_failed,
     count_of_backfill,
     count_open,
+    count_states_of_kb,
     delete_of_kb,
     find,
     find_in_states,
@@ -39,6 +40,7 @@ from kb_shared.mongo.index_jobs.queries import (
     find_open_ids,
     find_states,
     is_any_open,
+    summarize,
 )
 from kb_shared.mongo.index_jobs.queue import (
     LANE_LIMITS,
@@ -83,6 +85,7 @@ __all__ = [
     "count_in_lanes",
     "count_of_backfill",
     "count_open",
+    "count_states_of_kb",
     "delete_of_kb",
     "extend",
     "fail",
@@ -107,6 +110,7 @@ __all__ = [
     "release_stuck",
     "request",
     "row_id",
+    "summarize",
     "take_due",
     "take_queued",
     "unforce",

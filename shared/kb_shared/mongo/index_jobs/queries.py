@@ -1,6 +1,8 @@
 """Queries for the open jobs of a document and of a KB."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -21,8 +23,26 @@ _WAITS_FOR_SOMEONE: Final = (
     "provider_key_missing",
     "provider_auth",
     "provider_quota",
+    "provider_paused",
 )
-"""Error types of jobs that wait until their organization changes a budget or a key."""
+"""Error types of jobs that wait until their organization changes a budget or a key, or resumes a provider."""
+
+
+_MOST_SUMMARIZED: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobsInState:
+    count: int
+    oldest_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    states: Mapping[IndexJobState, JobsInState]
+    waiting: Mapping[str, int]
+    """Number of pending jobs by the type of their last error."""
+    is_exact: bool
 
 
 async def find(database: Database, key: MembershipKey) -> IndexJob | None:
@@ -95,6 +115,43 @@ async def count_by_state(database: Database) -> dict[IndexJobState, int]:
     """Count the jobs of all organizations in each state."""
     # Each count reads keys of an index only; a group would read all rows.
     return {state: await database[NAME].count_documents({"state": state}) for state in IndexJobState}
+
+
+async def count_states_of_kb(database: Database, key: KnowledgeBaseKey) -> dict[IndexJobState, int]:
+    """Count the jobs of a KB in each state; a state without jobs is absent."""
+    # A worker whose lease has expired is not working any more.
+    is_abandoned = {"$and": [{"$eq": ["$state", IndexJobState.RUNNING]}, {"$lt": ["$lease_until", "$$NOW"]}]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
+        {"$group": {"_id": {"$cond": [is_abandoned, IndexJobState.PENDING, "$state"]}, "jobs": {"$sum": 1}}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return {IndexJobState(row["_id"]): row["jobs"] async for row in rows}
+
+
+async def summarize(database: Database, organization_id: str) -> JobSummary:
+    """Count the jobs of an organization by state, and the pending ones by what they wait for."""
+    stages: list[Row] = [
+        {"$match": {"organization_id": organization_id}},
+        {"$limit": _MOST_SUMMARIZED},
+        {
+            "$group": {
+                "_id": {"state": "$state", "error_type": {"$ifNull": ["$error_type", None]}},
+                "jobs": {"$sum": 1},
+                "oldest_at": {"$min": "$requested_at"},
+            }
+        },
+    ]
+    states: dict[IndexJobState, JobsInState] = {}
+    waiting: Counter[str] = Counter()
+    async for row in await database[NAME].aggregate(stages):
+        state, error_type, count = IndexJobState(row["_id"]["state"]), row["_id"]["error_type"], row["jobs"]
+        known = states.get(state, JobsInState(0, row["oldest_at"]))
+        states[state] = JobsInState(known.count + count, min(known.oldest_at, row["oldest_at"]))
+        if state is IndexJobState.PENDING and error_type is not None:
+            waiting[error_type] += count
+    total = sum(each.count for each in states.values())
+    return JobSummary(states, waiting, is_exact=total < _MOST_SUMMARIZED)
 
 
 async def find_oldest_events(database: Database) -> dict[Reason, datetime]:

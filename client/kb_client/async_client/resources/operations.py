@@ -1,0 +1,12 @@
+from kb_client.async_client.operation import AsyncResource, operation
+from kb_client.call import ApiCall
+from kb_contracts.api.operations import OperationsView
+
+
+class AsyncOperations(AsyncResource):
+    """Open work of the organization, what is paused, and what is broken."""
+
+    @operation
+    def get(self) -> ApiCall[OperationsView]:
+        """Return what is open, waits, is paused or is broken."""
+        return ApiCall("GET", "/operations", OperationsView)

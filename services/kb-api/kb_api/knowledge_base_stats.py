@@ -1,0 +1,84 @@
+"""Counts what a KB contains and what is still to do, and measures pace, cost and sizes."""
+
+from collections.abc import Mapping
+
+from kb_contracts.api.knowledge_bases import KnowledgeBaseStats, SearchIndexView, StateCounts, StorageView
+from kb_shared.mongo import (
+    backfills,
+    chunk_collections,
+    document_index,
+    documents,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    search_indexes,
+    spu_ledger,
+)
+from kb_shared.mongo.chunk_collections import ChunkStorage
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import UNDONE, IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.prices import NANO_USD
+
+
+async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBaseStats:
+    """Return the statistics of a KB. Raises NotFound."""
+    kb = await knowledge_bases.get(database, key)
+    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
+    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
+    with_tags = await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids)
+    jobs = await index_jobs.count_states_of_kb(database, key)
+    requested = sum(jobs.get(state, 0) for state in UNDONE)
+    # A scan requests a part of its documents at a time, and does not know before how many there are.
+    missing = with_tags - document_count - jobs.get(IndexJobState.FAILED, 0)
+    undone = max(requested + await backfills.count_unrequested(database, key), missing)
+    recent = await document_index.measure_recent(database, key)
+    pace = None if kb.paused_at else recent.documents_per_s
+    spent = await spu_ledger.sum_of_kb(database, key)
+    storage = await chunk_collections.measure(database, kb.vector_collection)
+    return KnowledgeBaseStats(
+        document_count=document_count,
+        chunk_count=chunk_count,
+        total_documents_with_tags=with_tags,
+        states=_states(jobs, document_count, empty=await document_index.count_empty(database, key)),
+        progress=progress(undone, with_tags),
+        eta_s=round(undone / pace, 1) if undone and pace else None,
+        last_indexed_at=await document_index.find_last_indexed_at(database, key),
+        mean_indexing_s=None if recent.duration_s is None else round(recent.duration_s, 3),
+        cache_hit_ratio=recent.cache_hit_ratio,
+        spus=spent.spus,
+        usd=spent.nano_usd / NANO_USD,
+        storage=storage and _storage_view(storage),
+        search_indexes=[
+            SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
+            for index in await search_indexes.list_indexes(database[kb.vector_collection])
+        ],
+    )
+
+
+def progress(undone: int, documents_with_tags: int) -> float:
+    """Return the share of the documents that need no more work. Pure."""
+    # Documents that are about to leave the KB are no longer among those with its tags.
+    total = max(undone, documents_with_tags)
+    return (total - undone) / total if total else 1.0
+
+
+def _states(jobs: Mapping[IndexJobState, int], document_count: int, *, empty: int) -> StateCounts:
+    return StateCounts(
+        indexed=max(0, document_count - empty),
+        empty=empty,
+        pending=jobs.get(IndexJobState.PENDING, 0),
+        running=jobs.get(IndexJobState.RUNNING, 0),
+        waiting_for_text=jobs.get(IndexJobState.WAITING_FOR_TEXT, 0),
+        failed=jobs.get(IndexJobState.FAILED, 0),
+        paused=jobs.get(IndexJobState.PAUSED, 0),
+    )
+
+
+def _storage_view(storage: ChunkStorage) -> StorageView:
+    return StorageView(
+        chunk_bytes=storage.chunk_bytes,
+        stored_bytes=storage.stored_bytes,
+        index_bytes=sum(storage.indexes.values()),
+        indexes=dict(storage.indexes),
+    )

@@ -1,0 +1,17 @@
+"""Route of the summary for operators."""
+
+from kb_api.dependencies import Database, Reader
+from kb_api.operations_of_organization import load_operations
+from kb_contracts.api.operations import OperationsView
+from kb_shared.http.routing import organization_router
+
+router = organization_router("operations")
+
+
+@router.get("/operations", operation_id="operations.get", summary="Get operations", response_model=OperationsView)
+async def get(database: Database, caller: Reader) -> OperationsView:
+    """Return what is open, waits, is paused or is broken in the organization.
+
+    `GET /insights/searches` counts searches by knowledge base.
+    """
+    return await load_operations(database, caller.organization_id)
