@@ -7,8 +7,10 @@ import typer
 
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.output import shown, visible
+from kb_client.command_line.output_format import TableOrJson
 
 if TYPE_CHECKING:
     from kb_contracts.api.events import OutcomeEventView
@@ -24,7 +26,7 @@ def _keep_group() -> None:
     pass
 
 
-@app.command(epilog="Example: kb events tail --type document.index_failed.v1 --kb handbook")
+@app.command(epilog=examples("kb events tail --type document.index_failed.v1 --kb handbook"))
 def tail(
     context: typer.Context,
     *,
@@ -38,7 +40,7 @@ def tail(
     kb: Annotated[
         list[str] | None, typer.Option("--kb", metavar="KB", help="Only this knowledge base. May be repeated.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print each event as one line of JSON.")] = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Print events as they happen, until Ctrl-C. A connection that is lost is opened again, and no event is missed."""
     with open_client(context) as client:
@@ -47,7 +49,7 @@ def tail(
         with following as events:
             for event in events:
                 # Flushed: the reader of a pipe waits for it.
-                print(_as_json(event) if as_json else _as_text(event), flush=True)
+                print(_as_json(event) if output == "json" else _as_text(event), flush=True)
 
 
 def _as_json(event: "OutcomeEventView") -> str:
