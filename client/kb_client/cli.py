@@ -12,6 +12,7 @@ from kb_client.command_line import (
     ask,
     dead_letters,
     documents,
+    events,
     keys,
     knowledge_bases,
     operations,
@@ -20,6 +21,7 @@ from kb_client.command_line import (
     providers,
     search,
     usage,
+    webhooks,
 )
 from kb_client.command_line.completion import command as completion
 from kb_client.command_line.connection import GivenConnection
@@ -40,7 +42,7 @@ def create_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys):
+    for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys, events, webhooks):
         app.add_typer(group.app)
     for module in (search, ask, usage, operations, profiles, completion):
         module.register(app)

@@ -41,6 +41,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "dead-letter-too-large": (409,),
     "document-not-failed": (409,),
     "event-too-large": (413,),
+    "events-expired": (410,),
     "filter-building": (409,),
     "filter-too-broad": (422,),
     "idempotency-key-in-use": (409,),
