@@ -14,7 +14,7 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ docs: install  ## build the documentation as a site into site/; a link that lead
 
 client: install  ## write the synchronous client and its exceptions from their sources
 	@$(BIN)/python scripts/generate_client.py
+
+command-line: install  ## write the reference page of the command line from its parsers
+	@$(BIN)/python scripts/generate_command_line_page.py
 
 openapi: install  ## write the OpenAPI document of all services (docs/openapi.json)
 	@$(BIN)/python -m tests.openapi

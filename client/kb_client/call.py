@@ -76,6 +76,12 @@ class PageCall(ApiCall[R], Generic[R, T]):
 
     def after(self, page: R) -> Self | None:
         """Return the call of the next page; None after the last."""
+        if hasattr(page, "next_after"):
+            return (
+                replace(self, query={**self.query, "after": page.next_after})
+                if getattr(page, "has_more", False)
+                else None
+            )
         # An older server has no cursor in most lists.
         if "next_cursor" in page.model_fields_set:
             cursor = getattr(page, "next_cursor", None)

@@ -1,24 +1,31 @@
 """The `kb` command. Further subcommands come from the entry-point group `kb.commands`: functions that take the app."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
 
 from kb_client.command_line import (
+    agents,
     ask,
     dead_letters,
     documents,
+    events,
     keys,
     knowledge_bases,
     operations,
     profiles,
+    prompts,
     providers,
     search,
     usage,
+    webhooks,
 )
+from kb_client.command_line.completion import command as completion
 from kb_client.command_line.connection import GivenConnection
+from kb_client.command_line.output_format import add_json_options
 from kb_client.errors import KbClientError
 
 COMMAND_GROUP = "kb.commands"
@@ -30,23 +37,29 @@ def create_app() -> typer.Typer:
         name="kb",
         help="Run and use knowledge bases over documents.",
         no_args_is_help=True,
+        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases.app, documents.app, dead_letters.app, keys.app, providers.app):
-        app.add_typer(group)
-    for module in (search, ask, usage, operations, profiles):
+    for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys, events, webhooks):
+        app.add_typer(group.app)
+    for module in (search, ask, usage, operations, profiles, completion):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)
+    add_json_options(app)
     return app
 
 
-def main() -> None:
-    """Run one command. Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit: with status 0 after success, 1 after a failure, 2 after wrong usage, 130 after Ctrl-C.
+
+    Args:
+        arguments: without the name of the program; by default those of the process.
+    """
     try:
-        create_app()()
+        create_app()(args=arguments, prog_name="kb")
     except KbClientError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

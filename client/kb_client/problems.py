@@ -93,8 +93,8 @@ class PreconditionFailedError(HttpPreconditionFailed):
 class SecretShownOnceError(HttpConflict):
     """`secret-shown-once`, status 409.
 
-    An earlier request with this `Idempotency-Key` created the API key `key_id`, whose secret is not shown again:
-    revoke it and create another one.
+    An earlier request with this `Idempotency-Key` created the API key `key_id`, or a secret of the webhook
+    `webhook_id`, which is not shown again: revoke the key and create another one, or rotate the secret.
     """
 
 
@@ -137,25 +137,26 @@ class TooManyFailedAuthenticationsError(HttpTooManyRequests):
 class TooManyAtOnceError(HttpTooManyRequests):
     """`too-many-at-once`, status 429.
 
-    The organization has too many requests (`KB_HTTP_MAX_REQUESTS_OF_ORGANIZATION`), runs and MCP calls
-    (`KB_HTTP_MAX_STREAMS_OF_ORGANIZATION`) large bodies (16 above 64,000 bytes) or waits for documents (25)
-    in progress; with `Retry-After`. Send fewer at the same time.
+    The organization has too many requests (`KB_HTTP_MAX_REQUESTS_OF_ORGANIZATION`), runs, MCP calls and streams
+    of events (`KB_HTTP_MAX_STREAMS_OF_ORGANIZATION`), large bodies (16 above 64,000 bytes) or waits for
+    documents (25) in progress, or the key follows events with `KB_MAX_EVENT_STREAMS_OF_KEY` connections;
+    with `Retry-After`. Send fewer at the same time.
     """
 
 
 class OverloadedError(HttpServiceUnavailable):
     """`overloaded`, status 503.
 
-    The process has reached its limit of requests (`KB_HTTP_MAX_REQUESTS`), of runs and MCP calls
-    (`KB_HTTP_MAX_STREAMS`), of 64 large bodies or of 200 waits for documents; with `Retry-After`.
+    The process has reached its limit of requests (`KB_HTTP_MAX_REQUESTS`), of runs, MCP calls and streams of
+    events (`KB_HTTP_MAX_STREAMS`), of 64 large bodies or of 200 waits for documents; with `Retry-After`.
     """
 
 
 class QuotaExceededError(HttpConflict):
     """`quota-exceeded`, status 409.
 
-    The organization has as many API keys, tags, prompts, agents, conversations or bytes of stored texts as it
-    may have: `limit` is the number, `setting` the setting that raises it.
+    The organization has as many API keys, tags, webhooks, prompts, agents, conversations or bytes of stored
+    texts as it may have: `limit` is the number, `setting` the setting that raises it.
     """
 
 
@@ -195,6 +196,10 @@ class ConcurrentChangeError(HttpConflict):
     """Another request changed the KB at the same time: read it again and resend."""
 
 
+class TagInUseError(HttpConflict):
+    """Knowledge bases or documents have the tag: change their tags first."""
+
+
 class PlanNotWaitingError(HttpConflict):
     """Only plans of the reconciler in the states `planned` and `stopped` can be applied."""
 
@@ -220,7 +225,7 @@ class PreviewUnavailableError(HttpServiceUnavailable):
 
 
 class ProviderKeysNotAvailableError(HttpServiceUnavailable):
-    """This deployment stores no provider keys of organizations: an operator sets `KB_PROVIDER_KEYS`."""
+    """This deployment stores no provider keys and no secrets of webhooks: an operator sets `KB_PROVIDER_KEYS`."""
 
 
 class EventTooLargeError(HttpContentTooLarge):
@@ -250,6 +255,14 @@ class NoGreaterRevisionError(HttpConflict):
 
 class DeadLetterTooLargeError(HttpConflict):
     """The dead letter is larger than its topic accepts: publish the event again with a `text_ref`."""
+
+
+class EventsExpiredError(HttpGone):
+    """`events-expired`, status 410.
+
+    Events after this position are older than seven days, or the position was given before a backup was restored:
+    read the current state of your documents, and continue without `after`.
+    """
 
 
 class InvalidFilterError(HttpUnprocessableContent):
@@ -436,6 +449,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "chunker-unavailable": ChunkerUnavailableError,
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
+    "tag-in-use": TagInUseError,
     "plan-not-waiting": PlanNotWaitingError,
     "document-not-failed": DocumentNotFailedError,
     "job-not-cancellable": JobNotCancellableError,
@@ -447,6 +461,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "passage-replaced": PassageReplacedError,
     "no-greater-revision": NoGreaterRevisionError,
     "dead-letter-too-large": DeadLetterTooLargeError,
+    "events-expired": EventsExpiredError,
     "invalid-filter": InvalidFilterError,
     "filter-too-broad": FilterTooBroadError,
     "not-filterable": NotFilterableError,

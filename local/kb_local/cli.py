@@ -1,6 +1,5 @@
 """`kb up, down, restart, status, doctor, demo`."""
 
-import asyncio
 import json
 import os
 import sys
@@ -10,21 +9,27 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output_format import TableOrJson
+
 Result = TypeVar("Result")
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of the local stack to `kb`."""
-    for command in (up, down, restart, status, doctor, demo):
-        app.command()(command)
+    app.command(epilog=examples("kb up", "kb up --observe", "KB_HOME=/tmp/try-out kb up"))(up)
+    app.command(epilog=examples("kb down"))(down)
+    app.command(epilog=examples("kb restart indexer"))(restart)
+    app.command(epilog=examples("kb status"))(status)
+    app.command(epilog=examples("kb doctor"))(doctor)
+    app.command(epilog=examples("kb demo"))(demo)
 
 
 def up(
     *,
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay in the foreground until Ctrl-C.")] = False,
     observe: Annotated[bool, typer.Option("--observe", help="Also start Prometheus and Alertmanager.")] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Start all services on this machine, wait until they are ready, and leave them running."""
     from kb_local import daemon
@@ -37,36 +42,45 @@ def up(
     if not _or_exit(home.is_locked):
         _check_machine(environment)
     run = daemon.run_in_foreground if foreground else daemon.start
-    with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
+    with Progress(
+        enabled=output == "table", on_ready=lambda state: print_running(home, state, as_json=output == "json")
+    ) as progress:
         _or_exit(lambda: run(environment, on_change=progress.show))
     if observe and not foreground:
         _or_exit(lambda: daemon.require_observed(home))
-    if foreground and not as_json:
+    if foreground and output == "table":
         print(_stopped(home.folder), file=sys.stderr)
 
 
-def down(*, as_json: AsJson = False) -> None:
+def down(*, output: TableOrJson = "table") -> None:
     """Stop the stack and wait until all its processes have ended. The data is kept."""
     from kb_local import daemon
     from kb_local.state import home_of
 
     folder = home_of(os.environ).folder
     was_running = _or_exit(lambda: daemon.stop(os.environ))
-    if as_json:
+    if output == "json":
         print(json.dumps({"was_running": was_running, "folder": str(folder)}))
     else:
         print(_stopped(folder) if was_running else f"no stack is running in {folder}")
 
 
-def restart(name: Annotated[str, typer.Argument(help="Name of the process, as `kb status` shows it.")]) -> None:
+def restart(
+    name: Annotated[str, typer.Argument(metavar="PROCESS", help="Name of the process, as `kb status` shows it.")],
+    *,
+    output: TableOrJson = "table",
+) -> None:
     """End one process of the running stack, and wait until its successor is ready."""
     from kb_local.restart import restart
 
     successor = _or_exit(lambda: restart(os.environ, name))
-    print(f"restarted {name}: it is ready as process {successor.pid}")
+    if output == "json":
+        print(json.dumps({"name": name, "pid": successor.pid}))
+    else:
+        print(f"restarted {name}: it is ready as process {successor.pid}")
 
 
-def status(*, as_json: AsJson = False) -> None:
+def status(*, output: TableOrJson = "table") -> None:
     """Show each process with its state, port and log. Exit status 1 unless all are ready."""
     from kb_local import daemon
     from kb_local.display import print_status, print_warning
@@ -75,7 +89,7 @@ def status(*, as_json: AsJson = False) -> None:
 
     home = home_of(os.environ)
     state = _or_exit(lambda: daemon.current_state(os.environ))
-    print_status(home, state, as_json=as_json)
+    print_status(home, state, as_json=output == "json")
     disk = check_disk(home)
     if not disk.ok and disk.is_needed:
         print_warning(f"disk: {disk.found}; the state shown may be outdated", remedy=disk.remedy)
@@ -83,22 +97,24 @@ def status(*, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def doctor(*, as_json: AsJson = False) -> None:
+def doctor(*, output: TableOrJson = "table") -> None:
     """Check that this machine can run the stack. Each failed check prints a remedy."""
+    import asyncio
+
     from kb_local.display import print_checks
     from kb_local.doctor import examine
 
     checks = asyncio.run(examine(os.environ))
-    print_checks(checks, as_json=as_json)
+    print_checks(checks, as_json=output == "json")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
 
-def demo(*, as_json: AsJson = False) -> None:
+def demo(*, output: TableOrJson = "table") -> None:
     """Index about 100 real documents, search them and print the times (1 to 3 minutes)."""
     from kb_local.demo import run
 
-    raise typer.Exit(_or_exit(lambda: run(as_json=as_json)))
+    raise typer.Exit(_or_exit(lambda: run(as_json=output == "json")))
 
 
 def _stopped(folder: Path) -> str:
@@ -107,6 +123,8 @@ def _stopped(folder: Path) -> str:
 
 def _check_machine(environment: Mapping[str, str]) -> None:
     """Run the checks of `kb doctor` before the start; failed checks that do not prevent a start are warnings."""
+    import asyncio
+
     from kb_local.display import print_warning
     from kb_local.doctor import require_fit
 

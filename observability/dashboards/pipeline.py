@@ -299,6 +299,30 @@ SET_ASIDE: Final[Sequence[Panel]] = (
         alerts=["KbUnsendableMessages"],
         threshold=1,
     ),
+    Panel(
+        title="Events without Kafka",
+        description=(
+            "Events in 5 minutes that GET /events began to return, and connections that follow it. No events while"
+            " documents are indexed: see events.listing_interrupted in the logs of kb-api."
+        ),
+        unit="short",
+        queries=[
+            PanelQuery(expr="sum(increase(kb_events_listed_total[5m]))", legend="listed"),
+            PanelQuery(expr="sum(kb_event_streams)", legend="streams"),
+        ],
+    ),
+    Panel(
+        title="Requests to webhooks",
+        description=(
+            "Requests in 5 minutes by outcome, and deliveries that were given up. If all fail, look at the way of"
+            " kb-api to the internet; otherwise at the receivers."
+        ),
+        unit="short",
+        queries=[
+            PanelQuery(expr=recent_increase("kb_webhook_attempts_total", by="outcome"), legend="{{outcome}}"),
+            PanelQuery(expr="sum(increase(kb_webhook_deliveries_dead_total[5m]))", legend="given up"),
+        ],
+    ),
 )
 
 PIPELINE: Final = Dashboard(

@@ -55,7 +55,9 @@ OF_ORGANIZATION_DELETIONS = (
     "organization_deletion.after_rows",
     "organization_deletion.before_finish",
 )
-NAMES = (*OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
+OF_EVENTS = ("events.before_positions", "events.before_commit", "events.after_commit")
+OF_WEBHOOKS = ("webhook.after_send",)
+NAMES = (*OF_EVENTS, *OF_WEBHOOKS, *OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

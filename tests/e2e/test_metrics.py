@@ -37,6 +37,7 @@ OF_EVENTS = {
     "kb_runs_total",
     "kb_search_filter_rejected_total",
     "kb_spans_dropped_total",
+    "kb_webhook_attempts_total",
 }
 """Metrics with labels that have no series before an event that a healthy system may never see."""
 

@@ -29,17 +29,17 @@ TEXTS = {
 class Shell:
     environment: dict[str, str]
 
-    async def run(self, *arguments: str | Path, status: int = 0) -> str:
+    async def run(self, *arguments: str | Path, status: int = 0, typed: str = "") -> str:
         """Run one command, and return what it printed after checking its exit status."""
         process = await asyncio.create_subprocess_exec(
             KB,
             *map(str, arguments),
             env=self.environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        printed, errors = (each.decode() for each in await process.communicate())
+        printed, errors = (each.decode() for each in await process.communicate(typed.encode()))
         assert process.returncode == status, printed + errors
         return printed if status == 0 else printed + errors
 
@@ -117,3 +117,28 @@ async def test_knowledge_bases_are_named_by_their_names_and_errors_say_what_to_d
     assert "error: there is no knowledge base 'no such one'" in unknown
     assert "--yes" in await shell.run("kb", "delete", folder.name, status=1)
     assert "Usage" in await shell.run("kb", "list", "--wrong", status=2)
+
+
+async def test_prompts_and_agents_are_made_and_asked(shell: Shell, folder: Path) -> None:
+    await shell.run("docs", "push", folder)
+    name = folder.name
+    await shell.run("prompts", "create", name, "--content", "Who locks a lost phone?", "--kb", name)
+    assert "The help desk locks it." in await shell.run("prompts", "run", name)
+    agent = await shell.read("agents", "create", name, "--instructions", "Answer briefly.", "--kb", name)
+    assert [each["kb_name"] for each in agent["tools"]] == [name]
+    printed = await shell.run("chat", "--agent", name, "--json", typed="Who locks a lost phone?\nAnd a hotel?\n")
+    first, _second = (json.loads(line) for line in printed.splitlines())
+    assert "help desk" in first["answer"]
+    edited = await shell.read("agents", "edit", name, "--max-iterations", "3")
+    assert (edited["max_iterations"], edited["instructions"]) == (3, "Answer briefly.")
+    for kind in ("agents", "prompts"):
+        await shell.run(kind, "delete", name, "--yes")
+        assert name not in await shell.run(kind, "list", "--output", "csv", "--limit", "0")
+
+
+async def test_the_key_of_a_provider_is_read_from_the_standard_input(shell: Shell) -> None:
+    printed = await shell.run("providers", "set", "mistral", typed="sk-of-a-test-1234\n")
+    assert "1234" in printed
+    assert "sk-of" not in printed
+    assert "mistral" in (await shell.run("providers", "list", "--output", "ids")).splitlines()
+    await shell.run("providers", "delete", "mistral", "--yes")

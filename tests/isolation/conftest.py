@@ -14,7 +14,11 @@ from pydantic import SecretStr
 from pymongo import AsyncMongoClient
 
 from kb_api import bootstrap as kb_api
+from kb_api.outcome_events.list_events import EventLister
 from kb_api.settings import ApiSettings
+from kb_api.webhooks import deliveries, webhook_rows
+from kb_api.webhooks.webhook_rows import Webhook, WebhookKey
+from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_contracts.commands import Reason, SyncDocument
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
@@ -143,6 +147,11 @@ async def tenants(
         victims_writings=await _write(database, victim)
         | {"chunk_id": next(iter(vectors.chunk_ids(DOCUMENT_ID, document.chunks())))},
     )
+    webhook = await _add_webhook(database)
+    # The rejection of its dead letter, which is queued for its webhook.
+    await EventLister(database).list_once()
+    [delivery, *_] = await deliveries.find_page(database, webhook, state=None, before=None, limit=1)
+    tenants.victims_writings.update(webhook_id=webhook.webhook_id, delivery_id=delivery.delivery_id)
     victim_key = await tenants.key(VICTIM, Scope.ADMIN, name=CANARY)
     tenants = replace(tenants, victim_key=victim_key)
     try:
@@ -164,7 +173,9 @@ async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
     kb = (await tenants.clients["kb-api"].get(path, headers=headers)).json()
     assert (kb["name"], kb["document_count"], kb["status"]) == (f"KB {CANARY}", 1, "active")
     tags = (await tenants.clients["kb-api"].get(f"{base}/tags", headers=headers)).json()
-    assert tags["tags"] == [{"tag_id": tag_id, "name": CANARY} for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)]
+    assert [(tag["tag_id"], tag["name"]) for tag in tags["tags"]] == [
+        (tag_id, CANARY) for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)
+    ]
     provider = (await tenants.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
     assert provider["api_base"] == f"https://{CANARY}.example"
     for kind in ("prompt", "agent"):
@@ -250,7 +261,8 @@ async def _set_aside_message(database: Database) -> str:
             )
 
         await in_transaction(database, add)
-    for message in await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10):
+    waiting = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
+    for message in (each for each in waiting if each.topic == "document-events"):
         refusal = MessageRefused(f"a {CANARY}", reason="too-large")
         await mark_unsendable(database, message, refusal=refusal, size_bytes=1)
     messages, _ = await outbox.find_unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
@@ -273,6 +285,20 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
     run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", RunStatus.COMPLETED, asked, now, now)
     await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
     return ids
+
+
+async def _add_webhook(database: Database) -> WebhookKey:
+    key, now = WebhookKey(VICTIM, new_id()), datetime.now(UTC)
+    _, secret = WebhookSecrets(KeyRing({"1": bytes(32)})).create(key, now=now)
+    by = {"created_at": now, "created_by": "key", "updated_at": now, "updated_by": "key"}
+    url = f"https://{CANARY}.example"
+    webhook = Webhook(key.webhook_id, VICTIM, url, CANARY, None, None, True, (secret,), **by)  # type: ignore[arg-type]  # by name
+
+    async def add(session: MongoSession) -> None:
+        await webhook_rows.insert(database, session, webhook)
+
+    await in_transaction(database, add)
+    return key
 
 
 def _provider_of_victim() -> LlmProvider:

@@ -49,6 +49,8 @@ MISSING = {
     "tool_id": "65f000000000000000000004",
     "run_id": "65f000000000000000000005",
     "thread_id": "65f000000000000000000006",
+    "webhook_id": "65f000000000000000000009",
+    "delivery_id": "65f00000000000000000000a",
 }
 DEMO = "demo-extractive"
 A_RUN_ABOUT_THEIR_DOCUMENT = {
@@ -138,6 +140,8 @@ MATRIX = [
     Route("kb-api", "POST", "/tags", Scope.WRITE, body={"tag_id": TAG_ID, "name": "mine"}),
     Route("kb-api", "GET", "/tags", Scope.READ),
     Route("kb-api", "PUT", "/tags/{tag_id}", Scope.WRITE, body={"name": "mine"}, makes_what_it_names=True),
+    # Other routes make a tag with this id in the organization of the prober, too.
+    Route("kb-api", "DELETE", "/tags/{tag_id}", Scope.WRITE, makes_what_it_names=True),
     Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
     Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
     Route("kb-api", "GET", "/unsendable-messages", Scope.READ, query={"reason": "too-large"}),
@@ -173,6 +177,16 @@ MATRIX = [
     Route("kb-api", "GET", "/operations", Scope.READ),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
+    Route("kb-api", "GET", "/events", Scope.READ, query={"types": "document.rejected.v1"}),
+    Route("kb-api", "POST", "/webhooks", Scope.ADMIN, body={"url": "https://8.8.8.8/hook", "enabled": False}),
+    Route("kb-api", "GET", "/webhooks", Scope.ADMIN),
+    Route("kb-api", "GET", "/webhooks/{webhook_id}", Scope.ADMIN),
+    Route("kb-api", "PUT", "/webhooks/{webhook_id}", Scope.ADMIN, body={"description": "taken over"}),
+    Route("kb-api", "DELETE", "/webhooks/{webhook_id}", Scope.ADMIN),
+    Route("kb-api", "POST", "/webhooks/{webhook_id}/rotate-secret", Scope.ADMIN),
+    Route("kb-api", "POST", "/webhooks/{webhook_id}/test", Scope.ADMIN),
+    Route("kb-api", "GET", "/webhooks/{webhook_id}/deliveries", Scope.ADMIN, query={"state": "dead"}),
+    Route("kb-api", "POST", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Scope.ADMIN),
     # Without its confirmation: the prober must not be deleted.
     Route("kb-api", "DELETE", "", Scope.ADMIN),
     Route("kb-api", "GET", "/deletion", Scope.ADMIN),

@@ -58,8 +58,8 @@ MUTANTS: Final = (
     Mutant(
         "outbox-reads-what-a-failover-can-take-back",
         _OUTBOX,
-        old="        .with_options(read_concern=MAJORITY)\n",
-        new="",
+        old='        .with_options(read_concern=MAJORITY)\n        .find({"bucket"',
+        new='        .find({"bucket"',
         caught_by=in_file(f"{_TESTS}/test_outbox_relay.py", "test_only_what_a_majority_has_is_sent")
         + in_file(f"{_TESTS}/test_unsendable.py", "test_only_what_a_majority_has_is_read_to_be_published"),
     ),

@@ -100,7 +100,18 @@ MUTANTS: Final = (
         _PLAN,
         old="found.keys() | set(kept)",
         new="found.keys()",
-        caught_by=in_file(_PLANNING, "test_only_documents_of_pruned_folders_without_a_file_are_deleted"),
+        caught_by=in_file(
+            _PLANNING, "test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted"
+        ),
+    ),
+    Mutant(
+        "prune-deletes-documents-of-another-folder-with-the-same-name",
+        _PLAN,
+        old="for each in own - there if each",
+        new="for each in on_server.keys() - there if each",
+        caught_by=in_file(
+            _PLANNING, "test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted"
+        ),
     ),
     Mutant(
         "push-removes-tags-of-others",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
+    from kb_client.async_client.resources.events import AsyncEvents
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.threads import AsyncThreads
     from kb_client.async_client.resources.unsendable_messages import AsyncUnsendableMessages
     from kb_client.async_client.resources.usage import AsyncUsage
+    from kb_client.async_client.resources.webhooks import AsyncWebhooks
     from kb_client.async_client.resources.whoami import AsyncWhoAmI
 
 
@@ -191,6 +193,12 @@ class AsyncClient:
         return AsyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def events(self) -> "AsyncEvents":
+        from kb_client.async_client.resources.events import AsyncEvents
+
+        return AsyncEvents(self._transport, self._options)
+
+    @cached_property
     def insights(self) -> "AsyncInsights":
         from kb_client.async_client.resources.insights import AsyncInsights
 
@@ -267,6 +275,12 @@ class AsyncClient:
         from kb_client.async_client.resources.usage import AsyncUsage
 
         return AsyncUsage(self._transport, self._options)
+
+    @cached_property
+    def webhooks(self) -> "AsyncWebhooks":
+        from kb_client.async_client.resources.webhooks import AsyncWebhooks
+
+        return AsyncWebhooks(self._transport, self._options)
 
     @cached_property
     def whoami(self) -> "AsyncWhoAmI":

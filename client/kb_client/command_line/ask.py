@@ -1,17 +1,20 @@
 """`kb ask` and `kb chat`: answers of a chat model, with the passages that they cite."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from kb_client.command_line.agent_names import find_agent
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import AsJson, print_json
+from kb_client.command_line.output import print_json, print_json_line
+from kb_client.command_line.output_format import OutputFormat, TableOrJson
 from kb_client.command_line.search import KbOptions
 from kb_client.command_line.unusable_request import UnusableRequest
-from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
@@ -21,16 +24,37 @@ if TYPE_CHECKING:
 MAX_KNOWLEDGE_BASES: Final = 20
 MAX_MESSAGES: Final = 50
 
-ChatModelOption = Annotated[
+RunModelOption = Annotated[
     str | None,
-    typer.Option("--model", envvar="KB_ASK_MODEL", help="Chat model. Default: that of the server."),
+    typer.Option("--model", metavar="MODEL", envvar="KB_ASK_MODEL", help="Chat model. Default: that of the server."),
 ]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="AGENT", help="Agent that answers, with its instructions and tools.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Messages or a stored prompt, and who answers from which documents."""
+
+    messages: Sequence[Mapping[str, str]] = ()
+    prompt_id: str | None = None
+    agent_id: str | None = None
+    document_id: str | None = None
+    kb_ids: Sequence[str] = ()
+    model: str | None = None
+
+    def to_arguments(self) -> dict[str, Any]:
+        """Return the arguments of a run that are given."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `kb`."""
-    app.command(epilog='Example: kb ask "Who locks a lost phone?" --kb handbook')(ask)
-    app.command(epilog="Example: kb chat --kb handbook")(chat)
+    app.command(
+        epilog=examples('kb ask "Who locks a lost phone?" --kb handbook', 'kb ask "Who locks it?" --agent Support')
+    )(ask)
+    app.command(epilog=examples("kb chat --kb handbook", "kb chat --agent Support"))(chat)
 
 
 def ask(
@@ -38,38 +62,58 @@ def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to answer.")],
     *,
     kb: KbOptions = None,
-    model: ChatModelOption = None,
-    as_json: AsJson = False,
+    agent: AgentOption = None,
+    model: RunModelOption = None,
+    output: TableOrJson = "table",
 ) -> None:
     """Answer a question from the documents. Each statement names the passage that it comes from."""
-    with open_client(context) as client:
-        kb_ids = _choose(client, kb)
-        messages = [{"role": "user", "content": question}]
-        if as_json:
-            finished = _run(client, messages, kb_ids=kb_ids, model=model, on_event=lambda _: None)
-            print_json(finished)
-        else:
-            finished = _answer(client, messages, kb_ids=kb_ids, model=model)
+    with open_client(context, shows_waits=False) as client:
+        asked = _choose(client, kb=kb, agent=agent, model=model)
+        answer_once(client, replace(asked, messages=[{"role": "user", "content": question}]), output)
+
+
+def answer_once(client: "Client", question: Question, output: OutputFormat) -> None:
+    """Answer a question and print the answer.
+
+    Raises:
+        UnusableRequest: the run failed.
+    """
+    finished = _answer(client, question, output)
+    if output == "json":
+        print_json(finished)
     if finished.status != "completed":
         raise UnusableRequest(_describe_failure(finished))
 
 
-def chat(context: typer.Context, *, kb: KbOptions = None, model: ChatModelOption = None) -> None:
-    """Talk about the documents: each question knows the ones before. An empty line or Ctrl-D ends it."""
-    with open_client(context) as client:
-        kb_ids = _choose(client, kb)
-        if sys.stdin.isatty():
+def chat(
+    context: typer.Context,
+    *,
+    kb: KbOptions = None,
+    agent: AgentOption = None,
+    model: RunModelOption = None,
+    output: TableOrJson = "table",
+) -> None:
+    """Talk about the documents: each question knows the ones before. An empty line or Ctrl-D ends it.
+
+    Questions are lines of the standard input. As JSON, each answer is one line.
+    """
+    with open_client(context, shows_waits=False) as client:
+        asked = _choose(client, kb=kb, agent=agent, model=model)
+        if sys.stdin.isatty() and output == "table":
             print("Ask about your documents. An empty line ends the conversation.\n")
         messages: list[dict[str, str]] = []
         while question := _read_question():
             messages = [*messages[-(MAX_MESSAGES - 2) :], {"role": "user", "content": question}]
-            finished = _answer(client, messages, kb_ids=kb_ids, model=model)
+            finished = _answer(client, replace(asked, messages=messages), output)
+            if output == "json":
+                print_json_line(finished)
             if finished.answer is None or finished.status != "completed":
                 print(f"error: {_describe_failure(finished)}", file=sys.stderr)
                 messages.pop()
             else:
                 messages.append({"role": "assistant", "content": finished.answer})
-            print()
+            if output == "table":
+                print()
 
 
 def _read_question() -> str:
@@ -79,7 +123,20 @@ def _read_question() -> str:
         return ""
 
 
-def _choose(client: "Client", named: Sequence[str] | None) -> list[str]:
+def _choose(client: "Client", *, kb: Sequence[str] | None, agent: str | None, model: str | None) -> Question:
+    """Return who answers, from which knowledge bases.
+
+    Raises:
+        UnusableRequest: there is no such agent or knowledge base.
+    """
+    if agent is None:
+        return Question(kb_ids=_choose_knowledge_bases(client, kb), model=model)
+    if kb:
+        raise typer.BadParameter("an agent searches its tools: pass --agent or --kb, not both")
+    return Question(agent_id=find_agent(client, agent).agent_id, model=model)
+
+
+def _choose_knowledge_bases(client: "Client", named: Sequence[str] | None) -> list[str]:
     """Return the ids of the named knowledge bases; without names, of all.
 
     Raises:
@@ -98,27 +155,20 @@ def _choose(client: "Client", named: Sequence[str] | None) -> list[str]:
     return [each.kb_id for each in page.knowledge_bases]
 
 
-def _answer(
-    client: "Client", messages: Sequence[dict[str, str]], *, kb_ids: Sequence[str], model: str | None
-) -> "RunView":
-    """Run the model, print its answer while it writes, then the citations, and return the outcome."""
+def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunView":
+    """Run the model and return the outcome; for people, print its answer while it writes, then the citations."""
+    if output == "json":
+        return _run(client, question, on_event=lambda _: None)
     from kb_client.command_line.answer_display import AnswerDisplay, print_footnotes
 
     with AnswerDisplay() as display:
-        finished = _run(client, messages, kb_ids=kb_ids, model=model, on_event=display.show)
+        finished = _run(client, question, on_event=display.show)
     print_footnotes(finished.citations)
     return finished
 
 
-def _run(
-    client: "Client",
-    messages: Sequence[dict[str, str]],
-    *,
-    kb_ids: Sequence[str],
-    model: str | None,
-    on_event: Callable[["RunEvent"], None],
-) -> "RunView":
-    with client.runs.stream(messages=messages, kb_ids=kb_ids, model=model or UNSET) as events:
+def _run(client: "Client", question: Question, *, on_event: Callable[["RunEvent"], None]) -> "RunView":
+    with client.runs.stream(**question.to_arguments()) as events:
         for event in events:
             on_event(event)
     if events.finished is None:

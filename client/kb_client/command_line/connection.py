@@ -1,7 +1,8 @@
 """Decides to which server a command sends its calls, and as whom."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,20 +28,34 @@ class GivenConnection:
     profile: str | None = None
 
 
-def open_client(context: typer.Context) -> "Client":
-    """Return a client for the settings of this command.
+@contextmanager
+def open_client(context: typer.Context, *, shows_waits: bool = True) -> "Iterator[Client]":
+    """Open a client for the settings of this command.
+
+    Args:
+        context: of the command.
+        shows_waits: whether to say when an answer takes long. False for a command that shows its own progress.
 
     Raises:
-        UnusableConfiguration: there are none, or a part is missing.
+        UnusableConfiguration: there are no settings, or a part is missing.
     """
+    import httpx
+
+    from kb_client.command_line.waiting import WaitingHttp
     from kb_client.sync_client.client import Client
 
     found = find_configuration(_read_options(context))
-    return Client(found.base_url, organization=found.organization, api_key=found.api_key, origin="cli")
+    with (
+        WaitingHttp() if shows_waits else httpx.Client() as http,
+        Client(
+            found.base_url, organization=found.organization, api_key=found.api_key, origin="cli", http=http
+        ) as client,
+    ):
+        yield client
 
 
 def open_async_client(context: typer.Context) -> "AsyncClient":
-    """Return an asynchronous client, like `open_client`."""
+    """Return an asynchronous client, for the same settings as `open_client`."""
     from kb_client.async_client.client import AsyncClient
 
     found = find_configuration(_read_options(context))

@@ -1,19 +1,24 @@
 """`kb docs`: push files, and show and change documents."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kb_client.command_line.command_group import command_group
+from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import AsJson, print_fields, print_json, print_more, print_table, visible
-from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
+from kb_client.command_line.output import print_answer, print_fields, print_json, print_more, print_table, visible
+from kb_client.command_line.output_format import Output, TableOrJson
 
 if TYPE_CHECKING:
-    from kb_contracts.api.document_lists import DocumentListFilter
+    from kb_contracts.api.document_lists import DocumentListFilter, DocumentSummary
+    from kb_contracts.api.documents import DocumentView
 
 app = command_group("docs", about="Push files, and show and change documents.")
 
@@ -21,13 +26,16 @@ DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id of
 
 
 @app.command(
-    epilog="Examples: `kb docs push handbook` makes a knowledge base of a folder. `kb docs push 'notes/**/*.md'"
-    " report.pdf --kb research` sends chosen files. `kb docs push handbook --prune --watch` keeps both the same."
+    epilog=examples(
+        "kb docs push handbook",
+        "kb docs push 'notes/**/*.md' report.pdf --kb research",
+        "kb docs push handbook --prune --watch",
+    )
 )
 def push(
     context: typer.Context,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, and patterns in quotation marks.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, and patterns in quotation marks.")
     ],
     *,
     kb: Annotated[
@@ -52,7 +60,7 @@ def push(
     ocr_languages: Annotated[
         str, typer.Option("--ocr-languages", metavar="LANGUAGES", help="Languages of scans, such as deu+eng.")
     ] = "eng",
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Send files, and wait until they are searchable. What the server has already is not sent again.
 
@@ -74,12 +82,12 @@ def push(
         dry_run=dry_run,
         ocr=ocr,
         ocr_languages=ocr_languages,
-        as_json=as_json,
+        as_json=output == "json",
     )
     raise typer.Exit(push_files(context, request))
 
 
-@app.command("list", epilog="Example: kb docs list --kb handbook --status failed")
+@app.command("list", epilog=examples("kb docs list --kb handbook --status failed"))
 def list_all(
     context: typer.Context,
     *,
@@ -89,19 +97,103 @@ def list_all(
     status: Annotated[
         str | None, typer.Option("--status", help="indexed, empty, pending, running, failed, paused, deleted, ...")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of rows; 0 for all.")] = 50,
-    as_json: AsJson = False,
+    limit: RowLimit = USUAL_ROWS,
+    output: Output = "table",
 ) -> None:
     """List documents."""
-    wanted = cast("DocumentListFilter | None", status)
     with open_client(context) as client:
-        kb_id = None if kb is None else find_knowledge_base(client, kb).kb_id
-        page = client.documents.list(name_search=name, tag_id=tag, status=wanted, kb_id=kb_id, limit=1)
-        rows = client.documents.list.iterate(name_search=name, tag_id=tag, status=wanted, kb_id=kb_id)
-        found = [each for each, _ in zip(rows, range(limit or page.total_count), strict=False)]
-    if as_json:
-        print_json({"documents": [each.model_dump(mode="json") for each in found], "total_count": page.total_count})
-        return
+        found = read_items(
+            client.documents.list,
+            limit=limit,
+            name_search=name,
+            tag_id=tag,
+            status=cast("DocumentListFilter | None", status),
+            kb_id=None if kb is None else find_knowledge_base(client, kb).kb_id,
+        )
+    print_answer(
+        found.to_json("documents"),
+        output,
+        rows="documents",
+        id_field="document_id",
+        show=lambda: _print_list(found.items, total_count=found.total_count),
+    )
+
+
+@app.command(epilog=examples("kb docs show handbook.travel-4f1c2a9b7d3e5a60"))
+def show(context: typer.Context, document: DocumentArgument, *, output: Output = "table") -> None:
+    """Show a document and its state in each knowledge base."""
+    with open_client(context) as client:
+        found = client.documents.get(document)
+    print_answer(found, output, id_field="document_id", show=lambda: _print_document(found))
+
+
+@app.command(epilog=examples("kb docs tag handbook.travel-4f1c2a9b7d3e5a60 --add policy --remove draft"))
+def tag(
+    context: typer.Context,
+    document: DocumentArgument,
+    *,
+    add: Annotated[list[str] | None, typer.Option("--add", metavar="TAG", help="Tag to add.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", metavar="TAG", help="Tag to remove.")] = None,
+    output: Output = "table",
+) -> None:
+    """Add and remove tags, which decide the knowledge bases that a document is in."""
+    if not add and not remove:
+        raise typer.BadParameter("say which tag to --add or --remove")
+    with open_client(context) as client:
+        found = client.documents.get(document)
+        tag_ids = [each for each in dict.fromkeys([*found.tag_ids, *(add or [])]) if each not in (remove or [])]
+        accepted = client.documents.replace_tags(document, tag_ids=tag_ids)
+    print_answer(
+        accepted,
+        output,
+        id_field="document_id",
+        show=lambda: print(f"{document} has the tags {', '.join(tag_ids) or '(none)'} now"),
+    )
+
+
+@app.command(epilog=examples("kb docs delete handbook.travel-4f1c2a9b7d3e5a60 --yes"))
+def delete(
+    context: typer.Context,
+    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT", help="Ids of documents.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: Output = "table",
+) -> None:
+    """Delete documents from all knowledge bases."""
+    counted = "1 document" if len(documents) == 1 else f"{len(documents):,} documents"
+    confirm(f"Delete {counted} from all knowledge bases?", yes=yes)
+    with open_client(context) as client:
+        for each in documents:
+            # It answers 404 for an id that does not exist, while a deletion would be kept for one.
+            client.documents.get(each)
+        accepted = [client.documents.delete(each) for each in documents]
+    print_answer(
+        {"documents": [each.model_dump(mode="json") for each in accepted]},
+        output,
+        rows="documents",
+        id_field="document_id",
+        show=lambda: print(f"deleted {', '.join(documents)}"),
+    )
+
+
+@app.command(epilog=examples("kb docs text handbook.travel-4f1c2a9b7d3e5a60 > travel.txt"))
+def text(context: typer.Context, document: DocumentArgument, *, output: TableOrJson = "table") -> None:
+    """Print the text of a document, as it is indexed."""
+    with open_client(context) as client:
+        found = client.documents.get_text(document)
+        if output == "json":
+            print_json(found)
+            return
+        while True:
+            sys.stdout.write(visible(found.text) if sys.stdout.isatty() else found.text)
+            if found.end >= found.length:
+                break
+            found = client.documents.get_text(document, start=found.end)
+    if sys.stdout.isatty():
+        print()
+
+
+def _print_list(found: "Sequence[DocumentSummary]", *, total_count: int) -> None:
     if not found:
         print("No document was found.")
         return
@@ -118,17 +210,10 @@ def list_all(
         ],
         whole=("id",),
     )
-    print_more(len(found), total_count=page.total_count)
+    print_more(len(found), total_count=total_count)
 
 
-@app.command(epilog="Example: kb docs show handbook.travel-4f1c2a9b7d3e5a60")
-def show(context: typer.Context, document: DocumentArgument, *, as_json: AsJson = False) -> None:
-    """Show a document and its state in each knowledge base."""
-    with open_client(context) as client:
-        found = client.documents.get(document)
-    if as_json:
-        print_json(found)
-        return
+def _print_document(found: "DocumentView") -> None:
     print_fields(
         {
             "name": found.document_name,
@@ -151,68 +236,3 @@ def show(context: typer.Context, document: DocumentArgument, *, as_json: AsJson 
     for each in found.knowledge_bases:
         if each.error is not None:
             print(f"{each.name}: {visible(each.error.message)}")
-
-
-@app.command(epilog="Example: kb docs tag handbook.travel-4f1c2a9b7d3e5a60 --add policy --remove draft")
-def tag(
-    context: typer.Context,
-    document: DocumentArgument,
-    *,
-    add: Annotated[list[str] | None, typer.Option("--add", metavar="TAG", help="Tag to add.")] = None,
-    remove: Annotated[list[str] | None, typer.Option("--remove", metavar="TAG", help="Tag to remove.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Add and remove tags, which decide the knowledge bases that a document is in."""
-    if not add and not remove:
-        raise typer.BadParameter("say which tag to --add or --remove")
-    with open_client(context) as client:
-        found = client.documents.get(document)
-        tag_ids = [each for each in dict.fromkeys([*found.tag_ids, *(add or [])]) if each not in (remove or [])]
-        accepted = client.documents.replace_tags(document, tag_ids=tag_ids)
-    if as_json:
-        print_json(accepted)
-    else:
-        print(f"{document} has the tags {', '.join(tag_ids) or '(none)'} now")
-
-
-@app.command(epilog="Example: kb docs delete handbook.travel-4f1c2a9b7d3e5a60 --yes")
-def delete(
-    context: typer.Context,
-    documents: Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Ids of documents.")],
-    *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Delete documents from all knowledge bases."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UnusableRequest(
-                f"{len(documents)} documents would be deleted, and there is no terminal to ask on: pass --yes"
-            )
-        typer.confirm(f"Delete {len(documents)} documents from all knowledge bases?", abort=True)
-    with open_client(context) as client:
-        for each in documents:
-            # It answers 404 for an id that does not exist, while a deletion would be kept for one.
-            client.documents.get(each)
-        accepted = [client.documents.delete(each) for each in documents]
-    if as_json:
-        print_json({"documents": [each.model_dump(mode="json") for each in accepted]})
-    else:
-        print(f"deleted {', '.join(documents)}")
-
-
-@app.command(epilog="Example: kb docs text handbook.travel-4f1c2a9b7d3e5a60 > travel.txt")
-def text(context: typer.Context, document: DocumentArgument, *, as_json: AsJson = False) -> None:
-    """Print the text of a document, as it is indexed."""
-    with open_client(context) as client:
-        found = client.documents.get_text(document)
-        if as_json:
-            print_json(found)
-            return
-        while True:
-            sys.stdout.write(visible(found.text) if sys.stdout.isatty() else found.text)
-            if found.end >= found.length:
-                break
-            found = client.documents.get_text(document, start=found.end)
-    if sys.stdout.isatty():
-        print()

@@ -1,37 +1,40 @@
 """`kb keys`: API keys of the organization."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import AsJson, print_json, print_table
+from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
+from kb_client.command_line.output import print_answer, print_more, print_table
+from kb_client.command_line.output_format import Output
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
-    from kb_contracts.api.api_keys import KeyScope
+    from kb_contracts.api.api_keys import ApiKeyView, KeyScope
 
 app = command_group("keys", about="List, create and revoke API keys.")
 
 
-@app.command("list", epilog="Example: kb keys list")
-def list_all(context: typer.Context, *, as_json: AsJson = False) -> None:
+@app.command("list", epilog=examples("kb keys list"))
+def list_all(context: typer.Context, *, limit: RowLimit = USUAL_ROWS, output: Output = "table") -> None:
     """List the keys, without their secrets."""
     with open_client(context) as client:
-        found = list(client.api_keys.list.iterate())
-    if as_json:
-        print_json({"api_keys": [each.model_dump(mode="json") for each in found]})
-        return
-    print_table(
-        ("id", "name", "scopes", "expires", "revoked"),
-        [(each.key_id, each.name, each.scopes, each.expires_at, each.revoked_at) for each in found],
-        whole=("id",),
+        found = read_items(client.api_keys.list, limit=limit)
+    print_answer(
+        found.to_json("api_keys"),
+        output,
+        rows="api_keys",
+        id_field="key_id",
+        show=lambda: _print_list(found.items, total_count=found.total_count),
     )
 
 
-@app.command(epilog="Example: kb keys create ci --scope read --scope search --kb handbook")
+@app.command(epilog=examples("kb keys create ci --scope read --scope search --kb handbook"))
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, for people.")],
@@ -41,7 +44,7 @@ def create(
         list[str] | None, typer.Option("--kb", metavar="KB", help="Only knowledge base it may use. May be repeated.")
     ] = None,
     expires: Annotated[str | None, typer.Option("--expires", help="Time, such as 2027-01-01T00:00:00Z.")] = None,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Create a key. It is shown only this once."""
     with open_client(context) as client:
@@ -51,23 +54,33 @@ def create(
             expires_at=expires or UNSET,
             kb_ids=[find_knowledge_base(client, each).kb_id for each in kb] if kb else UNSET,
         )
-    if as_json:
-        print_json(created)
-    else:
-        print(f"{created.api_key}\n\nKeep it now: it is not shown again.")
+    print_answer(
+        created,
+        output,
+        id_field="key_id",
+        show=lambda: print(f"{created.api_key}\n\nKeep it now: it is not shown again."),
+    )
 
 
-@app.command(epilog="Example: kb keys revoke 286bfb638e7f")
+@app.command(epilog=examples("kb keys revoke 286bfb638e7f"))
 def revoke(
     context: typer.Context,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, as in `kb keys list`.")],
     *,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Revoke a key. Calls with it are refused from now on."""
     with open_client(context) as client:
         answer = client.api_keys.revoke(key_id)
-    if as_json:
-        print_json(answer)
-    else:
-        print(f"revoked {key_id}")
+    print_answer(
+        {"key_id": key_id, **answer.model_dump()}, output, id_field="key_id", show=lambda: print(f"revoked {key_id}")
+    )
+
+
+def _print_list(found: "Sequence[ApiKeyView]", *, total_count: int) -> None:
+    print_table(
+        ("id", "name", "scopes", "expires", "last used", "revoked"),
+        [(each.key_id, each.name, each.scopes, each.expires_at, each.last_used_at, each.revoked_at) for each in found],
+        whole=("id",),
+    )
+    print_more(len(found), total_count=total_count)

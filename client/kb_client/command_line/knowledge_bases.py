@@ -1,19 +1,29 @@
 """`kb kb`: create, change and watch knowledge bases."""
 
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from kb_client.command_line.command_group import command_group
+from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import KnowledgeBaseArgument, find_knowledge_base
-from kb_client.command_line.output import AsJson, print_fields, print_json, print_more, print_table
-from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
+from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output_format import Output, OutputFormat, OutputWithoutIds
 from kb_client.unset import UNSET, Unset
 
 if TYPE_CHECKING:
-    from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseView, ShownStatus, TextAnalyzer
+    from kb_contracts.api.knowledge_bases import (
+        ChunkerName,
+        KnowledgeBaseStats,
+        KnowledgeBaseView,
+        ShownStatus,
+        TextAnalyzer,
+    )
+    from kb_contracts.api.memberships import ExplanationView
     from kb_contracts.api.previews import KnowledgeBasePreview
 
 app = command_group("kb", about="Create, change and watch knowledge bases.")
@@ -26,49 +36,44 @@ Chunker = Annotated[str | None, typer.Option("--chunker", help="Splits texts: re
 ChunkSize = Annotated[int | None, typer.Option("--chunk-size", help="Greatest number of tokens of a passage.")]
 ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", help="Tokens that a passage repeats.")]
 EmbeddingModelOption = Annotated[str | None, typer.Option("--model", help="Embedding model.")]
-RowLimit = Annotated[int, typer.Option("--limit", min=0, help="Number of rows; 0 for all.")]
 
 
-@app.command("list", epilog="Example: kb kb list --name hand")
+@app.command("list", epilog=examples("kb kb list --name hand"))
 def list_all(
     context: typer.Context,
     *,
     name: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
     status: Annotated[str | None, typer.Option("--status", help="creating, building, indexing, active, error.")] = None,
-    limit: RowLimit = 50,
-    as_json: AsJson = False,
+    limit: RowLimit = USUAL_ROWS,
+    output: Output = "table",
 ) -> None:
     """List knowledge bases."""
     with open_client(context) as client:
-        wanted = cast("ShownStatus | None", status)
-        page = client.knowledge_bases.list(name_search=name, status=wanted, sort="name", limit=min(limit or 100, 100))
-        rows = client.knowledge_bases.list.iterate(name_search=name, status=wanted, sort="name")
-        found = [each for each, _ in zip(rows, range(limit or page.total_count), strict=False)]
-    if as_json:
-        print_json(
-            {"knowledge_bases": [each.model_dump(mode="json") for each in found], "total_count": page.total_count}
+        found = read_items(
+            client.knowledge_bases.list,
+            limit=limit,
+            name_search=name,
+            status=cast("ShownStatus | None", status),
+            sort="name",
         )
-        return
-    if not found:
-        print("There is no knowledge base. `kb docs push FOLDER` creates one for the files of a folder.")
-        return
-    print_table(
-        ("name", "id", "status", "documents", "passages", "tags"),
-        [(each.name, each.kb_id, _status(each), each.document_count, each.chunk_count, each.tag_ids) for each in found],
-        whole=("id",),
+    print_answer(
+        found.to_json("knowledge_bases"),
+        output,
+        rows="knowledge_bases",
+        id_field="kb_id",
+        show=lambda: _print_list(found.items, total_count=found.total_count),
     )
-    print_more(len(found), total_count=page.total_count)
 
 
-@app.command(epilog="Example: kb kb show handbook")
-def show(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb kb show handbook"))
+def show(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
     """Show the settings and the state of a knowledge base."""
     with open_client(context) as client:
         found = find_knowledge_base(client, kb)
-    _print_knowledge_base(found, as_json=as_json)
+    _print_knowledge_base(found, output)
 
 
-@app.command(epilog='Example: kb kb create "Staff handbook" --tag handbook --tag policy')
+@app.command(epilog=examples('kb kb create "Staff handbook" --tag handbook --tag policy'))
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the knowledge base.")],
@@ -85,9 +90,9 @@ def create(
         str | None,
         typer.Option("--analyzer", help="Text analyzer, such as lucene.english. Default: fits the documents."),
     ] = None,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
-    """Create a knowledge base of all documents with one of the tags. TagOptions that do not exist are created."""
+    """Create a knowledge base of all documents with one of the tags. Tags that do not exist are created."""
     from kb_client.command_line.creation import create_tags, suggest_analyzer
 
     with open_client(context) as client:
@@ -108,12 +113,12 @@ def create(
                 "TextAnalyzer | Unset", _unset_if_none(analyzer or (suggestion and suggestion.analyzer))
             ),
         )
-    if suggestion is not None and not as_json:
+    if suggestion is not None and output == "table":
         print(suggestion.sentence)
-    _print_knowledge_base(created, as_json=as_json)
+    _print_knowledge_base(created, output)
 
 
-@app.command(epilog="Example: kb kb edit handbook --name Handbook --add-tag policy")
+@app.command(epilog=examples("kb kb edit handbook --name Handbook --add-tag policy"))
 def edit(
     context: typer.Context,
     kb: KnowledgeBaseArgument,
@@ -126,7 +131,7 @@ def edit(
         int | None, typer.Option("--neighbors", help="Passages before and after a match that searches return.")
     ] = None,
     min_score: Annotated[float | None, typer.Option("--min-score", help="Smallest relevance of matches.")] = None,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Change a knowledge base. What is not named stays as it is."""
     from kb_client.command_line.creation import create_tags
@@ -136,8 +141,12 @@ def edit(
     with open_client(context) as client:
         found = find_knowledge_base(client, kb)
         tag_ids: list[str] | Unset = UNSET
+        etag = None
         if add_tag or remove_tag:
             create_tags(client, add_tag or [])
+            # Tags that somebody else changes at this moment are not overwritten.
+            read = client.knowledge_bases.get.with_raw_response(found.kb_id)
+            found, etag = read.parsed, read.etag
             tag_ids = [
                 each for each in dict.fromkeys([*found.tag_ids, *(add_tag or [])]) if each not in (remove_tag or [])
             ]
@@ -148,132 +157,97 @@ def edit(
             tag_ids=tag_ids,
             coalesce_neighbors=_unset_if_none(neighbors),
             min_score=_unset_if_none(min_score),
+            if_match=etag,
         )
-    _print_knowledge_base(changed, as_json=as_json)
+    _print_knowledge_base(changed, output)
 
 
-@app.command(epilog="Example: kb kb delete handbook --yes")
+@app.command(epilog=examples("kb kb delete handbook --yes"))
 def delete(
     context: typer.Context,
     kb: KnowledgeBaseArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Delete a knowledge base with all its passages. Its documents stay."""
     with open_client(context) as client:
         found = find_knowledge_base(client, kb)
-        if not yes:
-            _confirm(f"Delete {found.name!r} with {found.chunk_count:,} passages?")
+        confirm(f"Delete {found.name!r} with {found.chunk_count:,} passages?", yes=yes)
         answer = client.knowledge_bases.delete(found.kb_id)
-    if as_json:
-        print_json({"kb_id": found.kb_id, **answer.model_dump(mode="json")})
-    else:
-        print(f"deleted {found.name} ({found.kb_id}); its documents stay")
+    print_answer(
+        {"kb_id": found.kb_id, **answer.model_dump(mode="json")},
+        output,
+        id_field="kb_id",
+        show=lambda: print(f"deleted {found.name} ({found.kb_id}); its documents stay"),
+    )
 
 
-@app.command(epilog="Example: kb kb stats handbook")
-def stats(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb kb stats handbook"))
+def stats(context: typer.Context, kb: KnowledgeBaseArgument, *, output: OutputWithoutIds = "table") -> None:
     """Show size, charges and search indexes."""
     with open_client(context) as client:
         found = find_knowledge_base(client, kb)
         counted = client.knowledge_bases.get_stats(found.kb_id)
-    if as_json:
-        print_json(counted)
-        return
-    print_fields(
-        {
-            "documents": f"{counted.document_count:,} of {counted.total_documents_with_tags:,} are indexed",
-            "passages": counted.chunk_count,
-            "progress": f"{counted.progress:.0%}",
-            "time left": None if counted.eta_s is None else f"about {counted.eta_s:.0f} s",
-            "failed": counted.states.failed,
-            "last indexed": counted.last_indexed_at,
-            "SPUs": counted.spus,
-            "cost": f"{counted.usd:.4f} US dollars",
-            "search indexes": [f"{each.name}: {each.status}" for each in counted.search_indexes],
-        }
-    )
+    print_answer(counted, output, show=lambda: _print_stats(counted))
 
 
-@app.command(epilog="Example: kb kb pause handbook")
-def pause(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb kb pause handbook"))
+def pause(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
     """Stop indexing. Searches go on."""
     with open_client(context) as client:
         changed = client.knowledge_bases.pause(find_knowledge_base(client, kb).kb_id)
-    if as_json:
-        print_json(changed)
-    else:
-        print(f"paused {changed.name}; `kb kb resume` goes on with the documents that wait")
+    print_answer(
+        changed,
+        output,
+        id_field="kb_id",
+        show=lambda: print(f"paused {changed.name}; `kb kb resume` goes on with the documents that wait"),
+    )
 
 
-@app.command(epilog="Example: kb kb resume handbook")
-def resume(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb kb resume handbook"))
+def resume(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
     """Resume indexing."""
     with open_client(context) as client:
         changed = client.knowledge_bases.resume(find_knowledge_base(client, kb).kb_id)
-    if as_json:
-        print_json(changed)
-    else:
-        print(f"resumed {changed.name}")
+    print_answer(changed, output, id_field="kb_id", show=lambda: print(f"resumed {changed.name}"))
 
 
-@app.command(epilog="Example: kb kb reindex handbook")
-def reindex(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb kb reindex handbook"))
+def reindex(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
     """Index all documents again. Passages whose text is the same cost nothing."""
     with open_client(context) as client:
         started = client.knowledge_bases.reindex(find_knowledge_base(client, kb).kb_id)
-    if as_json:
-        print_json(started)
-    else:
-        print(started.message)
+    print_answer(started, output, id_field="job_id", show=lambda: print(started.message))
 
 
-@app.command("retry-failed", epilog="Example: kb kb retry-failed handbook")
-def retry_failed(context: typer.Context, kb: KnowledgeBaseArgument, *, as_json: AsJson = False) -> None:
+@app.command("retry-failed", epilog=examples("kb kb retry-failed handbook"))
+def retry_failed(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
     """Try the documents again that could not be indexed."""
     with open_client(context) as client:
         started = client.knowledge_bases.retry_failed(find_knowledge_base(client, kb).kb_id)
-    if as_json:
-        print_json(started)
-    else:
-        print(started.message)
+    print_answer(started, output, id_field="job_id", show=lambda: print(started.message))
 
 
-@app.command(epilog="Example: kb kb explain handbook handbook.travel-4f1c2a9b7d3e5a60")
+@app.command(epilog=examples("kb kb explain handbook handbook.travel-4f1c2a9b7d3e5a60"))
 def explain(
     context: typer.Context,
     kb: KnowledgeBaseArgument,
     document: Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id of the document.")],
     *,
-    as_json: AsJson = False,
+    output: OutputWithoutIds = "table",
 ) -> None:
     """Explain why a document is in a knowledge base, or is not."""
     with open_client(context) as client:
         explained = client.knowledge_bases.explain_document(find_knowledge_base(client, kb).kb_id, document_id=document)
-    if as_json:
-        print_json(explained)
-        return
-    print(f"{explained.reason}\n")
-    document_tags = explained.document.tag_ids if explained.document else None
-    error = explained.job.error if explained.job else None
-    print_fields(
-        {
-            "status": explained.status,
-            "tags of the document": document_tags,
-            "tags of the knowledge base": explained.knowledge_base_tag_ids,
-            "shared": explained.shared_tag_ids,
-            "passages": explained.indexed.chunk_count if explained.indexed else 0,
-            **({"error": error.message} if error else {}),
-        }
-    )
+    print_answer(explained, output, show=lambda: _print_explanation(explained))
 
 
-@app.command(epilog="Example: kb kb preview --tag handbook --chunk-size 400")
+@app.command(epilog=examples("kb kb preview --tag handbook --chunk-size 400"))
 def preview(
     context: typer.Context,
     kb: Annotated[
-        str | None, typer.Argument(metavar="[KB]", help="Existing knowledge base whose settings to use.")
+        str | None, typer.Argument(metavar="KB", help="Existing knowledge base whose settings to use.")
     ] = None,
     *,
     tag: TagOptions = None,
@@ -282,7 +256,7 @@ def preview(
     chunk_size: ChunkSize = None,
     chunk_overlap: ChunkOverlap = None,
     model: EmbeddingModelOption = None,
-    as_json: AsJson = False,
+    output: OutputWithoutIds = "table",
 ) -> None:
     """Show what settings would bring: documents, passages, cost and time. Nothing is changed or charged."""
     if kb is None and not tag and document is None:
@@ -298,10 +272,50 @@ def preview(
             chunk_overlap=_unset_if_none(chunk_overlap),
             embedding_model=_unset_if_none(model),
         )
-    if as_json:
-        print_json(found)
-    else:
-        _print_preview(found)
+    print_answer(found, output, show=lambda: _print_preview(found))
+
+
+def _print_list(found: "Sequence[KnowledgeBaseView]", *, total_count: int) -> None:
+    if not found:
+        print("There is no knowledge base. `kb docs push FOLDER` creates one for the files of a folder.")
+        return
+    print_table(
+        ("name", "id", "status", "documents", "passages", "tags"),
+        [(each.name, each.kb_id, _status(each), each.document_count, each.chunk_count, each.tag_ids) for each in found],
+        whole=("id",),
+    )
+    print_more(len(found), total_count=total_count)
+
+
+def _print_stats(counted: "KnowledgeBaseStats") -> None:
+    print_fields(
+        {
+            "documents": f"{counted.document_count:,} of {counted.total_documents_with_tags:,} are indexed",
+            "passages": counted.chunk_count,
+            "progress": f"{counted.progress:.0%}",
+            "time left": None if counted.eta_s is None else f"about {counted.eta_s:.0f} s",
+            "failed": counted.states.failed,
+            "last indexed": counted.last_indexed_at,
+            "SPUs": counted.spus,
+            "cost": f"{counted.usd:.4f} US dollars",
+            "search indexes": [f"{each.name}: {each.status}" for each in counted.search_indexes],
+        }
+    )
+
+
+def _print_explanation(explained: "ExplanationView") -> None:
+    print(f"{explained.reason}\n")
+    error = explained.job.error if explained.job else None
+    print_fields(
+        {
+            "status": explained.status,
+            "tags of the document": explained.document.tag_ids if explained.document else None,
+            "tags of the knowledge base": explained.knowledge_base_tag_ids,
+            "shared": explained.shared_tag_ids,
+            "passages": explained.indexed.chunk_count if explained.indexed else 0,
+            **({"error": error.message} if error else {}),
+        }
+    )
 
 
 def _print_preview(found: "KnowledgeBasePreview") -> None:
@@ -335,10 +349,11 @@ def _print_preview(found: "KnowledgeBasePreview") -> None:
         print(f"warning: {warning}")
 
 
-def _print_knowledge_base(found: "KnowledgeBaseView", *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
+def _print_knowledge_base(found: "KnowledgeBaseView", output: OutputFormat) -> None:
+    print_answer(found, output, id_field="kb_id", show=lambda: _print_settings(found))
+
+
+def _print_settings(found: "KnowledgeBaseView") -> None:
     print_fields(
         {
             "name": found.name,
@@ -366,9 +381,3 @@ def _status(found: "KnowledgeBaseView") -> str:
 def _unset_if_none(value: Any) -> Any:
     """Return an option as an argument of the client: the API leaves out what was not given."""
     return UNSET if value is None else value
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise UnusableRequest(f"{question} There is no terminal to ask on: pass --yes")
-    typer.confirm(question, abort=True)

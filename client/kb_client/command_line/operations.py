@@ -1,23 +1,31 @@
 """`kb operations`: what is open, waits, is paused or is broken in the organization."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.output import AsJson, print_fields, print_json
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output import print_answer, print_fields
+from kb_client.command_line.output_format import OutputWithoutIds
+
+if TYPE_CHECKING:
+    from kb_contracts.api.operations import OperationsView
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `kb`."""
-    app.command(epilog="Example: kb operations")(operations)
+    app.command(epilog=examples("kb operations"))(operations)
 
 
-def operations(context: typer.Context, *, as_json: AsJson = False) -> None:
+def operations(context: typer.Context, *, output: OutputWithoutIds = "table") -> None:
     """Show what is open, waits, is paused or is broken."""
     with open_client(context) as client:
         found = client.operations.get()
-    if as_json:
-        print_json(found)
-        return
+    print_answer(found, output, show=lambda: _print_operations(found))
+
+
+def _print_operations(found: "OperationsView") -> None:
     print_fields(
         {
             "documents": [f"{each.count:,} {each.state}, since {each.oldest_at:%Y-%m-%d %H:%M}" for each in found.jobs],

@@ -1,21 +1,22 @@
-"""Prints tables, fields and JSON."""
+"""Prints answers: as tables and fields for people, and as JSON and rows of text for programs."""
 
+import csv
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+from kb_client.command_line.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 _WIDTH_WITHOUT_TERMINAL: Final = 200
+_LEAST_WIDTH: Final = 4
+"""Least number of characters of a column whose cells are shortened."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -33,12 +34,82 @@ def open_console(*, errors: bool = False) -> "Console":
     return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=False)
 
 
+def print_answer(
+    answer: "BaseModel | Mapping[str, Any]",
+    output: OutputFormat,
+    *,
+    show: Callable[[], None],
+    rows: str | None = None,
+    id_field: str | None = None,
+) -> None:
+    """Print an answer in the format that was asked for.
+
+    Args:
+        answer: as the API has it.
+        output: format.
+        show: prints the answer for people.
+        rows: field with the items of a list; by default, the answer itself is the only row.
+        id_field: field of a row that is its id; needed by commands with the format `ids`.
+    """
+    if output == "table":
+        show()
+        return
+    plain = _plain(answer)
+    if output == "json":
+        print_json(plain)
+        return
+    items = [plain] if rows is None else plain[rows]
+    if output == "ids":
+        assert id_field is not None, "a command without ids does not offer this format"
+        for each in items:
+            if each[id_field] is not None:
+                print(each[id_field])
+    else:
+        _print_rows(items, output)
+    if (total := plain.get("total_count", 0)) > len(items):
+        print(_describe_more(len(items), total_count=total), file=sys.stderr)
+
+
 def print_json(value: "BaseModel | Mapping[str, Any]") -> None:
     """Print an answer as the API has it."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: "BaseModel | Mapping[str, Any]") -> None:
+    """Print an answer on one line, at once, for a program that reads answers as they come."""
+    print(json.dumps(_plain(value), ensure_ascii=False), flush=True)
+
+
+def _plain(value: "BaseModel | Mapping[str, Any]") -> Mapping[str, Any]:
     from pydantic import BaseModel
 
-    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    print(json.dumps(plain, indent=2, ensure_ascii=False))
+    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], output: OutputFormat) -> None:
+    """Print a line with the names of the fields, and one for each row."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [columns] if columns else []
+    lines += [[_cell(row.get(name), one_line=output == "tsv") for name in columns] for row in rows]
+    if output == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return
+    for line in lines:
+        print("\t".join(line))
+
+
+def _cell(value: object, *, one_line: bool) -> str:
+    """Return a value as text: as JSON has it, but a list of plain values as words."""
+    match value:
+        case None:
+            return ""
+        case str():
+            text = visible(value)
+            # Programs that split lines at tabs, such as `cut`, know no quotation marks.
+            return " ".join(text.split()) if one_line else text
+        case list() if not any(isinstance(each, list | dict) for each in value):
+            return " ".join(_cell(each, one_line=one_line) for each in value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: Collection[str] = ()) -> None:
@@ -47,15 +118,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, who
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    cells = [[shown(each) for each in row] for row in rows]
+    # A line break or a tab in a name would spoil the columns.
+    cells = [[" ".join(shown(each).split()) for each in row] for row in rows]
     for at, column in enumerate(columns):
         is_numeric = all(_is_number(row[at]) for row in cells)
+        longest = max((len(row[at]) for row in cells), default=0)
         table.add_column(
             column,
             justify="right" if is_numeric and cells else "left",
             no_wrap=True,
             overflow="fold" if column in whole else "ellipsis",
-            min_width=max((len(row[at]) for row in cells), default=0) if column in whole else None,
+            min_width=longest if column in whole else min(longest, _LEAST_WIDTH),
         )
     for row in cells:
         table.add_row(*(Text(each) for each in row))
@@ -78,7 +151,11 @@ def print_fields(fields: Mapping[str, object]) -> None:
 def print_more(shown_count: int, *, total_count: int) -> None:
     """Say that a list goes on."""
     if total_count > shown_count:
-        print(f"\n{shown_count} of {total_count}; --limit shows more, and --limit 0 all")
+        print(f"\n{_describe_more(shown_count, total_count=total_count)}")
+
+
+def _describe_more(shown_count: int, *, total_count: int) -> str:
+    return f"{shown_count:,} of {total_count:,}; --limit shows more, and --limit 0 all"
 
 
 def shown(value: object) -> str:

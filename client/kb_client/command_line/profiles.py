@@ -8,7 +8,9 @@ import typer
 
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import GivenConnection, find_configuration
-from kb_client.command_line.output import AsJson, print_fields, print_json, print_table
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output import print_answer, print_fields, print_table
+from kb_client.command_line.output_format import Output, OutputWithoutIds
 from kb_client.configuration import (
     DEFAULT_PROFILE,
     configuration_path,
@@ -26,7 +28,7 @@ app = command_group("config", about="Show and choose profiles, which `kb login` 
 
 def register(app_: typer.Typer) -> None:
     """Add `kb login` and `kb config`."""
-    app_.command(epilog="Example: kb login --base-url https://kb.example.com --organization acme")(login)
+    app_.command(epilog=examples("kb login --base-url https://kb.example.com --organization acme"))(login)
     app_.add_typer(app)
 
 
@@ -36,6 +38,7 @@ def login(
     base_url: Annotated[str | None, typer.Option("--base-url", help="Address of the API.")] = None,
     organization: Annotated[str | None, typer.Option("--organization", help="Id of the organization.")] = None,
     profile: Annotated[str, typer.Option("--profile", help="Name of the profile to write.")] = DEFAULT_PROFILE,
+    output: Output = "table",
 ) -> None:
     """Ask for address, organization and key, try them, and keep them in a profile.
 
@@ -50,23 +53,25 @@ def login(
     )
     _try(found)
     path = save_profile(profile, found)
-    print(f"logged in to {found.base_url} as {found.organization}; profile {profile!r} is in {path}")
+    print_answer(
+        {"profile": profile, "base_url": found.base_url, "organization": found.organization, "file": str(path)},
+        output,
+        id_field="profile",
+        show=lambda: print(f"logged in to {found.base_url} as {found.organization}; profile {profile!r} is in {path}"),
+    )
 
 
-@app.command(epilog="Example: kb config show")
-def show(context: typer.Context, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb config show"))
+def show(context: typer.Context, *, output: OutputWithoutIds = "table") -> None:
     """Show where commands go. The secret of the key is left out."""
     given = context.obj if isinstance(context.obj, GivenConnection) else GivenConnection()
     found = find_configuration(given)
     fields = {"base_url": found.base_url, "organization": found.organization, "key": _without_secret(found.api_key)}
-    if as_json:
-        print_json(fields)
-    else:
-        print_fields(fields)
+    print_answer(fields, output, show=lambda: print_fields(fields))
 
 
-@app.command("list", epilog="Example: kb config list")
-def list_all(*, as_json: AsJson = False) -> None:
+@app.command("list", epilog=examples("kb config list"))
+def list_all(*, output: Output = "table") -> None:
     """List the profiles."""
     path = configuration_path()
     profiles = read_profiles(path)
@@ -75,22 +80,37 @@ def list_all(*, as_json: AsJson = False) -> None:
         for name, profile in sorted(profiles.by_name.items())
     ]
     columns = ("profile", "base_url", "organization", "current")
-    if as_json:
-        print_json({"file": str(path), "profiles": [dict(zip(columns, row, strict=True)) for row in rows]})
-    elif rows:
-        print_table(columns, rows, whole=("base_url",))
-    else:
-        print(f"There is no profile in {path}. `kb login` writes one.")
+
+    def show() -> None:
+        if rows:
+            print_table(columns, rows, whole=("base_url",))
+        else:
+            print(f"There is no profile in {path}. `kb login` writes one.")
+
+    print_answer(
+        {"file": str(path), "profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
+        output,
+        rows="profiles",
+        id_field="profile",
+        show=show,
+    )
 
 
-@app.command(epilog="Example: kb config use production")
-def use(name: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of the profile.")]) -> None:
+@app.command(epilog=examples("kb config use production"))
+def use(
+    name: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of the profile.")], *, output: Output = "table"
+) -> None:
     """Use a profile from now on."""
     path = configuration_path()
     profiles = read_profiles(path)
     profiles.get(name)
     write_profiles(path, replace(profiles, current=name))
-    print(f"commands use the profile {name!r} now")
+    print_answer(
+        {"profile": name, "file": str(path)},
+        output,
+        id_field="profile",
+        show=lambda: print(f"commands use the profile {name!r} now"),
+    )
 
 
 def _read_key() -> str:

@@ -1,57 +1,207 @@
-"""`kb providers`: test, pause and resume providers of models."""
+"""`kb providers`: keys of the organization for providers of models; test, pause and resume providers."""
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kb_client.command_line.command_group import command_group
+from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.output import AsJson, print_json
+from kb_client.command_line.examples import examples
+from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
+from kb_client.command_line.output import print_answer, print_more, print_table
+from kb_client.command_line.output_format import Output, OutputWithoutIds
+from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.errors import HttpNotFound
 from kb_client.unset import UNSET
 
-app = command_group("providers", about="Test, pause and resume providers of models.")
+if TYPE_CHECKING:
+    from kb_client.sync_client.client import Client
+    from kb_contracts.api.llm_providers import LlmProviderView, ProviderCheckView
 
-ProviderName = Annotated[str, typer.Argument(metavar="PROVIDER", help="Name of the provider, such as openai.")]
+app = command_group(
+    "providers", about="Set the organization's own keys for providers of models; test, pause and resume providers."
+)
+
+ProviderArgument = Annotated[
+    str, typer.Argument(metavar="PROVIDER", help="Name of the provider, such as openai or anthropic.")
+]
+RequestLimitOption = Annotated[
+    int | None, typer.Option("--requests-per-minute", metavar="N", min=1, help="Limit of requests, for each model.")
+]
+TokenLimitOption = Annotated[
+    int | None, typer.Option("--tokens-per-minute", metavar="N", min=1, help="Limit of tokens, for each model.")
+]
 
 
-@app.command("test", epilog="Example: kb providers test openai")
+@app.command("list", epilog=examples("kb providers list"))
+def list_all(context: typer.Context, *, limit: RowLimit = USUAL_ROWS, output: Output = "table") -> None:
+    """List the providers for which the organization has a key, without the keys."""
+    with open_client(context) as client:
+        found = read_items(client.llm_providers.list, limit=limit)
+    print_answer(
+        found.to_json("llm_providers"),
+        output,
+        rows="llm_providers",
+        id_field="provider",
+        show=lambda: _print_list(found.items, total_count=found.total_count),
+    )
+
+
+@app.command(
+    "set",
+    epilog=examples(
+        "kb providers set openai",
+        "kb providers set openai --key-from OPENAI_API_KEY --requests-per-minute 3000",
+        "kb providers set openai < key.txt",
+    ),
+)
+def put(
+    context: typer.Context,
+    provider: ProviderArgument,
+    *,
+    key_from: Annotated[
+        str | None, typer.Option("--key-from", metavar="VARIABLE", help="Environment variable that has the key.")
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option("--api-base", metavar="URL", help="Address, for azure and openai.")
+    ] = None,
+    requests_per_minute: RequestLimitOption = None,
+    tokens_per_minute: TokenLimitOption = None,
+    output: Output = "table",
+) -> None:
+    """Set the key of a provider. Its address and limits stay as they are unless they are named.
+
+    The key is read from the terminal, standard input, or an environment variable, so that it is in no list of
+    processes. It is never shown again.
+    """
+    with open_client(context) as client:
+        before = _find(client, provider)
+        stored = client.llm_providers.put(
+            provider,
+            api_key=_read_key(key_from),
+            api_base=api_base or (before.api_base if before else None) or UNSET,
+            requests_per_minute=requests_per_minute or (before.requests_per_minute if before else None) or UNSET,
+            tokens_per_minute=tokens_per_minute or (before.tokens_per_minute if before else None) or UNSET,
+        )
+    print_answer(
+        stored,
+        output,
+        id_field="provider",
+        show=lambda: print(f"the models of {stored.provider} are called with the key {_ending(stored)} from now on"),
+    )
+
+
+@app.command(epilog=examples("kb providers delete openai --yes"))
+def delete(
+    context: typer.Context,
+    provider: ProviderArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: Output = "table",
+) -> None:
+    """Delete the organization's key of a provider. The key of the deployment is used then, if there is one."""
+    confirm(f"Delete the key of {provider}?", yes=yes)
+    with open_client(context) as client:
+        answer = client.llm_providers.delete(provider)
+    print_answer(
+        {"provider": provider, **answer.model_dump()},
+        output,
+        id_field="provider",
+        show=lambda: print(f"deleted the key of {provider}"),
+    )
+
+
+@app.command("test", epilog=examples("kb providers test openai"))
 def check(
     context: typer.Context,
-    provider: ProviderName,
+    provider: ProviderArgument,
     *,
-    model: Annotated[str | None, typer.Option("--model", help="Model to call. Default: the cheapest.")] = None,
-    as_json: AsJson = False,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Model to call. Default: the cheapest.")
+    ] = None,
+    output: OutputWithoutIds = "table",
 ) -> None:
     """Call a model once, and show what is wrong if it does not answer. Exit status 1 then."""
     with open_client(context) as client:
         checked = client.llm_providers.test(provider, model=UNSET if model is None else model)
-    if as_json:
-        print_json(checked)
-    elif checked.error is None:
-        print(f"{checked.model} answered after {checked.duration_s:.2f} s")
-    else:
-        print(f"{checked.error.type}: {checked.error.message}")
+    print_answer(checked, output, show=lambda: print(_describe_check(checked)))
     if not checked.ok:
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: kb providers pause openai")
-def pause(context: typer.Context, provider: ProviderName, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb providers pause openai"))
+def pause(context: typer.Context, provider: ProviderArgument, *, output: Output = "table") -> None:
     """Let documents that need the provider wait. Searches go on."""
     with open_client(context) as client:
         paused = client.llm_providers.pause(provider)
-    if as_json:
-        print_json(paused)
-    else:
-        print(f"paused {provider}; `kb providers resume {provider}` goes on with the documents that wait")
+    print_answer(
+        paused,
+        output,
+        id_field="provider",
+        show=lambda: print(f"paused {provider}; `kb providers resume {provider}` goes on with the documents that wait"),
+    )
 
 
-@app.command(epilog="Example: kb providers resume openai")
-def resume(context: typer.Context, provider: ProviderName, *, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("kb providers resume openai"))
+def resume(context: typer.Context, provider: ProviderArgument, *, output: Output = "table") -> None:
     """Index the documents that waited."""
     with open_client(context) as client:
         resumed = client.llm_providers.resume(provider)
-    if as_json:
-        print_json(resumed)
+    print_answer(resumed, output, id_field="provider", show=lambda: print(f"resumed {provider}"))
+
+
+def _describe_check(checked: "ProviderCheckView") -> str:
+    if checked.error is not None:
+        return f"{checked.error.type}: {checked.error.message}"
+    return f"{checked.model} answered after {checked.duration_s:.2f} s"
+
+
+def _find(client: "Client", provider: str) -> "LlmProviderView | None":
+    try:
+        return client.llm_providers.get(provider)
+    except HttpNotFound:
+        return None
+
+
+def _read_key(variable: str | None) -> str:
+    if variable is not None:
+        key = os.environ.get(variable, "")
+        source = f"the environment variable {variable}"
+    elif sys.stdin.isatty():
+        key, source = typer.prompt("Key of the provider", hide_input=True), "what was typed"
     else:
-        print(f"resumed {provider}")
+        key, source = sys.stdin.readline(), "the standard input"
+    if not key.strip():
+        raise UnusableRequest(f"{source} has no key")
+    return key.strip()
+
+
+def _ending(stored: "LlmProviderView") -> str:
+    return "that was given" if stored.api_key_last4 is None else f"that ends in {stored.api_key_last4}"
+
+
+def _print_list(found: "Sequence[LlmProviderView]", *, total_count: int) -> None:
+    if not found:
+        print("The organization has no key of its own; those of the deployment are used.")
+        return
+    print_table(
+        ("provider", "key ends in", "address", "requests a minute", "tokens a minute", "paused", "changed"),
+        [
+            (
+                each.provider,
+                each.api_key_last4,
+                each.api_base or "the usual one",
+                each.requests_per_minute,
+                each.tokens_per_minute,
+                each.paused_at,
+                each.updated_at,
+            )
+            for each in found
+        ],
+        whole=("provider",),
+    )
+    print_more(len(found), total_count=total_count)

@@ -1,20 +1,21 @@
 """`kb search`: passages, with the words of the query set off."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import AsJson, open_console, print_json, visible
+from kb_client.command_line.output import open_console, print_answer, visible
+from kb_client.command_line.output_format import Output
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kb_client.async_client.resources.knowledge_bases import SearchMode
-    from kb_contracts.api.search import SearchResult
+    from kb_contracts.api.search import SearchResult, SearchSeveralResponse
 
 _INDENT: Final = "   "
 
@@ -26,7 +27,7 @@ KbOptions = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to `kb`."""
-    app.command(epilog='Example: kb search "hotel in London" --kb handbook --top 3')(search)
+    app.command(epilog=examples('kb search "hotel in London" --kb handbook --top 3'))(search)
 
 
 def search(
@@ -35,11 +36,14 @@ def search(
     *,
     kb: KbOptions = None,
     top: Annotated[int, typer.Option("--top", min=1, max=20, help="Number of passages.")] = 5,
-    mode: Annotated[str, typer.Option("--mode", help="hybrid, vector (by meaning) or text (by words).")] = "hybrid",
+    mode: Annotated[
+        Literal["hybrid", "vector", "text"],
+        typer.Option("--mode", help="By meaning (vector), by words (text), or both."),
+    ] = "hybrid",
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Documents with one of these tags.")
     ] = None,
-    as_json: AsJson = False,
+    output: Output = "table",
 ) -> None:
     """Search knowledge bases by meaning and by words."""
     with open_client(context) as client:
@@ -48,12 +52,13 @@ def search(
             query,
             kb_ids=kb_ids or UNSET,
             top_k=top,
-            mode=cast("SearchMode", mode),
+            mode=mode,
             tag_ids=tag or UNSET,
         )
-    if as_json:
-        print_json(found)
-        return
+    print_answer(found, output, rows="results", id_field="chunk_id", show=lambda: _print_results(found))
+
+
+def _print_results(found: "SearchSeveralResponse") -> None:
     names = {each.kb_id: each.name for each in found.knowledge_bases}
     for failure in found.failures:
         print(f"not searched: knowledge base {failure.kb_id}: {failure.detail}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
+    from kb_client.sync_client.resources.events import SyncEvents
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.threads import SyncThreads
     from kb_client.sync_client.resources.unsendable_messages import SyncUnsendableMessages
     from kb_client.sync_client.resources.usage import SyncUsage
+    from kb_client.sync_client.resources.webhooks import SyncWebhooks
     from kb_client.sync_client.resources.whoami import SyncWhoAmI
 
 
@@ -192,6 +194,12 @@ class Client:
         return SyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def events(self) -> "SyncEvents":
+        from kb_client.sync_client.resources.events import SyncEvents
+
+        return SyncEvents(self._transport, self._options)
+
+    @cached_property
     def insights(self) -> "SyncInsights":
         from kb_client.sync_client.resources.insights import SyncInsights
 
@@ -268,6 +276,12 @@ class Client:
         from kb_client.sync_client.resources.usage import SyncUsage
 
         return SyncUsage(self._transport, self._options)
+
+    @cached_property
+    def webhooks(self) -> "SyncWebhooks":
+        from kb_client.sync_client.resources.webhooks import SyncWebhooks
+
+        return SyncWebhooks(self._transport, self._options)
 
     @cached_property
     def whoami(self) -> "SyncWhoAmI":

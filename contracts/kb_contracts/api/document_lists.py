@@ -32,6 +32,9 @@ class DocumentSummary(BaseModel):
     tag_ids: list[str]
     upload_date: datetime | None
     content_type: str | None = Field(description="Media type of the original file, as given.")
+    source_digest: str | None = Field(
+        description="Digest of the original file, as given with its text; null if the last text came without one."
+    )
     text_revision: int | None = Field(description="Revision of the text; null if there is none.")
     changed_at: datetime | None = Field(description="Time of the last change of the document.")
     knowledge_bases: list[PlacementView] = Field(
@@ -50,6 +53,7 @@ class DocumentPage(BaseModel):
                     "tag_ids": ["hr"],
                     "upload_date": "2026-01-31T12:00:00Z",
                     "content_type": "application/pdf",
+                    "source_digest": "5ff2eaebd7ff816a",
                     "text_revision": 1,
                     "changed_at": "2026-01-31T12:00:00Z",
                     "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],

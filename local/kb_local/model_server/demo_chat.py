@@ -22,11 +22,14 @@ NOTHING_FOUND = "No passage was found that answers this."
 
 MOST_CALLS = 4
 MOST_SENTENCES = 3
+LEAST_SHARE = 0.5
+"""Least part of what the best sentence shares with the question that another one must share to be quoted."""
 MOST_CHARACTERS = 400
 """Limit of a sentence; code and tables are one sentence of any length."""
 
 _WORD = re.compile(r"[^\W_]+")
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+# A full stop within a name, such as that of a file, ends no sentence.
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _STOP_WORDS = frozenset(
     _WORD.findall(
         "a an and are as at be by can do does for from have how i in is it of on or that the this to was what when"
@@ -100,8 +103,10 @@ def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
         words = set(_words(quote.text))
         return sum(weights.get(word, 0.0) for word in words) / math.sqrt(len(words) + 4)
 
-    ranked = sorted(sentences, key=shared, reverse=True)
-    best = [each for each in ranked[:MOST_SENTENCES] if shared(each) > 0]
+    # A question that a passage asks shares most with the question, and answers nothing.
+    ranked = sorted((each for each in sentences if not each.text.endswith("?")), key=shared, reverse=True)
+    least = LEAST_SHARE * shared(ranked[0]) if ranked else 0.0
+    best = [each for each in ranked[:MOST_SENTENCES] if shared(each) > 0 and shared(each) >= least]
     # A passage was found for its meaning, though it may share no word with the question.
     return best or sentences[:1]
 

@@ -17,6 +17,9 @@ from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
+from kb_api.outcome_events import event_log
+from kb_api.outcome_events.event_feed import EventFeed
+from kb_api.outcome_events.list_events import EventLister
 from kb_api.preview_knowledge_base import KnowledgeBasePreviewer
 from kb_api.provider_keys import ProviderKeys, reseal_keys
 from kb_api.publish_document_event import DocumentEventPublisher
@@ -29,6 +32,7 @@ from kb_api.routes import (
     documents,
     documents_in_kb,
     embedding_models,
+    events,
     jobs,
     knowledge_bases,
     llm_providers,
@@ -39,6 +43,7 @@ from kb_api.routes import (
     tags,
     unsendable_messages,
     usage,
+    webhooks,
     whoami,
 )
 from kb_api.searchable_documents import SearchableDocuments
@@ -46,6 +51,10 @@ from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.text_worker.client import TextWorker
 from kb_api.watch_budgets import watch_budgets
+from kb_api.webhooks import deliveries
+from kb_api.webhooks.deliver import WebhookDeliverer
+from kb_api.webhooks.webhook_secrets import WebhookSecrets
+from kb_api.webhooks.webhook_sender import WebhookSender
 from kb_shared.chat.models import ChatCatalogue
 from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.concurrency.work_signal import WorkSignal
@@ -62,7 +71,7 @@ from kb_shared.mongo import knowledge_bases as knowledge_bases_rows
 from kb_shared.mongo import outbox, schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
-from kb_shared.mongo.work_watch import WorkWatch
+from kb_shared.mongo.work_watch import WatchedCollections, WorkWatch
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
@@ -86,6 +95,8 @@ ROUTERS: Final = (
     embedding_models.router,
     reconcile.router,
     audit.router,
+    events.router,
+    webhooks.router,
     whoami.router,
     organization.router,
 )
@@ -103,6 +114,11 @@ class KbApi:
     stored_bytes: StoredBytes
     provider_checks: ProviderChecks
     organization_deletions: OrganizationDeletions
+    event_feed: EventFeed
+    event_lister: EventLister
+    webhook_secrets: WebhookSecrets
+    webhook_sender: WebhookSender
+    webhook_deliverer: WebhookDeliverer
     text_worker: TextWorker = field(default_factory=TextWorker)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
     outbox_signal: WorkSignal = field(default_factory=WorkSignal)
@@ -123,14 +139,17 @@ class KbApi:
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
             parts.create_task(self._watch(stop))
+            parts.create_task(self.event_feed.run(stop))
             parts.create_task(watch_budgets(self.database, stop))
             parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Wake the life cycle and the relay when there may be work for them."""
-        signals = {
+        """Wake the tasks that poll MongoDB when there may be work for them."""
+        signals: WatchedCollections = {
             knowledge_bases_rows.NAME: (self.life_cycle.signal, knowledge_bases_rows.WORK),
-            outbox.NAME: (self.outbox_signal, outbox.WORK),
+            outbox.NAME: ((self.outbox_signal, self.event_lister.signal), outbox.WORK),
+            event_log.NAME: (self.event_feed.signal, event_log.WORK),
+            deliveries.NAME: (self.webhook_deliverer.signal, deliveries.WORK),
         }
         async with asyncio.TaskGroup() as parts:
             watching = parts.create_task(WorkWatch(self.database, signals).run())
@@ -147,12 +166,15 @@ class KbApi:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self.life_cycle.run(stop))
                 parts.create_task(self.organization_deletions.run(stop))
+                parts.create_task(self.event_lister.run(stop))
+                parts.create_task(self.webhook_deliverer.run(stop))
 
     async def _prepare(self) -> None:
         with mongo_errors():
             await create_indexes(self.database, COLLECTIONS)
             await ensure_admin_key(self.database, self.settings)
             await reseal_keys(self.database, self.key_ring)
+            await self.webhook_secrets.reseal(self.database)
 
     async def _relay(self, stop: asyncio.Event) -> None:
         """Send the messages of the outbox. Without a broker, requests are served and their messages wait."""
@@ -190,6 +212,9 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.life_cycle,
         api.organization_deletions,
         api.stored_bytes,
+        api.event_feed,
+        api.webhook_secrets,
+        api.webhook_sender,
         api.message_limits,
         SearchableDocuments(api.database),
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
@@ -215,15 +240,22 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
 def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
     """Construct the parts that need no connection of their own."""
     life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
+    key_ring = create_key_ring(settings)
+    secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_providers)
     return KbApi(
         settings,
         database,
         embedder,
-        create_key_ring(settings),
+        key_ring,
         life_cycle,
         StoredBytes(database, limit=settings.max_stored_bytes),
         _create_provider_checks(settings, embedder),
         OrganizationDeletions(database, life_cycle, interval_s=settings.life_cycle_interval_s),
+        EventFeed(database, streams_of_key=settings.max_event_streams_of_key),
+        EventLister(database),
+        secrets,
+        sender,
+        WebhookDeliverer(database, sender=sender, secrets=secrets),
     )
 
 
@@ -248,6 +280,7 @@ async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
         yield api
     finally:
         await api.text_worker.close()
+        await api.webhook_sender.close()
         await api.provider_checks.close()
         await embedder.close()
         await database.client.close()

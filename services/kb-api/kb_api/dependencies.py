@@ -16,7 +16,9 @@ from kb_api import (
     searchable_documents,
     stored_bytes,
 )
+from kb_api.outcome_events import event_feed
 from kb_api.settings import ApiSettings
+from kb_api.webhooks import webhook_secrets, webhook_sender
 from kb_shared.embedding import organization_models
 from kb_shared.http import cursors, request_limits
 from kb_shared.http.authentication import Caller, CallerWith
@@ -50,6 +52,9 @@ DocumentEventPublisher: TypeAlias = Annotated[
 SearchableDocuments: TypeAlias = Annotated[
     searchable_documents.SearchableDocuments, Depends(provided(searchable_documents.SearchableDocuments))
 ]
+EventFeed: TypeAlias = Annotated[event_feed.EventFeed, Depends(provided(event_feed.EventFeed))]
+WebhookSecrets: TypeAlias = Annotated[webhook_secrets.WebhookSecrets, Depends(provided(webhook_secrets.WebhookSecrets))]
+WebhookSender: TypeAlias = Annotated[webhook_sender.WebhookSender, Depends(provided(webhook_sender.WebhookSender))]
 ProviderChecks: TypeAlias = Annotated[check_provider.ProviderChecks, Depends(provided(check_provider.ProviderChecks))]
 ProviderKeys: TypeAlias = Annotated[provider_keys.ProviderKeys, Depends(provided(provider_keys.ProviderKeys))]
 

@@ -24,6 +24,8 @@ _CONDITIONS: Final[dict[DocumentListFilter, Row]] = {
     "deleted": {"alive": False, "deleted_revision": {"$ne": None}},
 }
 """Conditions for the states that the row of a document alone decides."""
+_AFTER_ALL_IDS: Final = "\x7f"
+"""Character that sorts after all characters of ids."""
 _NOT_DELETED: Final[Row] = {"$or": [{"alive": True}, {"deleted_revision": None}]}
 _CHUNK_COUNTS: Final[dict[DocumentListFilter, Row]] = {"indexed": {"$gt": 0}, "empty": {"$eq": 0}}
 _JOB_STATES: Final[dict[DocumentListFilter, StatusFilter]] = {
@@ -41,6 +43,7 @@ _FIELDS: Final = dict.fromkeys(
         "tag_ids",
         "upload_date",
         "content_type",
+        "source_digest",
         "text_revision",
         "changed_at",
     ),
@@ -55,6 +58,8 @@ class DocumentsWanted:
     status: DocumentListFilter | None = None
     """None: all but deleted documents."""
     tag_id: str | None = None
+    id_prefix: str | None = None
+    """Beginning of the ids of documents."""
     name_search: str | None = None
     """Literal part of the name; upper and lower case are equal."""
     kb_id: str | None = None
@@ -71,6 +76,7 @@ class OrganizationDocument:
     deleted_revision: int | None = None
     upload_date: datetime | None = None
     content_type: str | None = None
+    source_digest: str | None = None
     text_revision: int | None = None
     changed_at: datetime | None = None
 
@@ -157,9 +163,11 @@ def _stages(organization_id: str, wanted: DocumentsWanted) -> tuple[str, list[Ag
     other = _collection_that_narrows(wanted)
     if other is None:
         # Ids of rows begin with the organization, so this is a range of the index of ids, in the order of documents.
-        ids = {"$gte": f"{organization_id}/", "$lt": f"{organization_id}0"}
+        ids = _beginning(f"{organization_id}/{wanted.id_prefix or ''}")
         return documents.NAME, [{"$match": {"organization_id": organization_id, "_id": ids, **of_document}}, *outside]
     collection, condition = other
+    if wanted.id_prefix is not None:
+        condition = {**condition, "document_id": _beginning(wanted.id_prefix)}
     joined = {
         "from": documents.NAME,
         "let": {"identity": {"$concat": [{"$literal": f"{organization_id}/"}, "$_id"]}},
@@ -182,6 +190,11 @@ def _stages(organization_id: str, wanted: DocumentsWanted) -> tuple[str, list[Ag
         {"$replaceRoot": {"newRoot": "$document"}},
         *outside,
     ]
+
+
+def _beginning(prefix: str) -> Row:
+    """Return the condition that an id begins with `prefix`, as a range of its index."""
+    return {"$gte": prefix, "$lt": prefix + _AFTER_ALL_IDS}
 
 
 def _collection_that_narrows(wanted: DocumentsWanted) -> tuple[str, Row] | None:

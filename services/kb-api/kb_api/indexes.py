@@ -6,6 +6,8 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 from typing import Final
 
 from kb_api import organization_deletions
+from kb_api.outcome_events import event_log
+from kb_api.webhooks import deliveries, webhook_rows
 from kb_shared.mongo import (
     agents,
     api_keys,
@@ -44,6 +46,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (document_texts.NAME, document_texts.INDEXES),
     (documents.NAME, documents.INDEXES),
     (embedding_cache.NAME, embedding_cache.INDEXES),
+    (event_log.NAME, event_log.INDEXES),
     (idempotency_keys.NAME, idempotency_keys.INDEXES),
     (index_jobs.NAME, index_jobs.INDEXES),
     (kb_slots.NAME, kb_slots.INDEXES),
@@ -58,4 +61,6 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (reconcile_plans.REPAIRS, reconcile_plans.REPAIR_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (tags.NAME, tags.INDEXES),
+    (webhook_rows.NAME, webhook_rows.INDEXES),
+    (deliveries.NAME, deliveries.INDEXES),
 )

@@ -65,9 +65,13 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "runs",
             "tags",
             "threads",
+            "webhook_deliveries",
+            "webhooks",
         )
     ),
     OrganizationRows("embedding_cache", field="scope"),
+    OrganizationRows("event_positions", field="_id"),
+    OrganizationRows("events", field="_id", is_prefix=True),
     OrganizationRows("organizations", field="_id"),
     OrganizationRows("outbox", field="key"),
     OrganizationRows("outbox", field="key", is_prefix=True),

@@ -22,6 +22,10 @@ class ApiSettings(EmbeddingSettings, HttpSettings):
     """Limit per organization. Documents that name more tags create them all the same."""
     max_stored_bytes: int = Field(default=20_000_000_000, ge=0)
     """Limit of all texts of an organization, for those sent over HTTP."""
+    max_webhooks: int = Field(default=20, ge=0)
+    """Limit per organization."""
+    max_event_streams_of_key: Annotated[int, Field(ge=1)] = 10
+    """Limit of connections per process that follow `GET /events` with one API key."""
     life_cycle_interval_s: float = 0.5
     operator_organization: str | None = None
     """Organization whose admin keys also see dead letters that belong to no known organization."""

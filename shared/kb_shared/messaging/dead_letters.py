@@ -13,16 +13,17 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
+from bson import ObjectId
 
 from kb_contracts import topics
-from kb_contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, encode
+from kb_contracts.cloudevents import MAX_EVENT_BYTES
 from kb_contracts.identifiers import is_identifier
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
-from kb_shared.mongo import dead_letters
+from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.dead_letters import DeadLetter
 from kb_shared.observability import tracing
@@ -32,6 +33,7 @@ REDRIVEN_FROM: Final = "x-redriven-from"
 """Header of a redriven record, with the id of its dead letter."""
 
 MAX_DETAIL_CHARACTERS: Final = 1_000
+_OBJECT_ID_DIGITS: Final = 24
 
 log = structlog.get_logger()
 
@@ -48,7 +50,6 @@ class DeadLetterPublisher:
         self._producer = producer
         self._prefix = topic_prefix
         self._topic = topic_prefix + topics.DEAD_LETTERS.name
-        self._outcomes = topic_prefix + topics.KB_EVENTS.name
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
         """Return once the record is stored and published, as far as Kafka accepts it.
@@ -60,7 +61,7 @@ class DeadLetterPublisher:
         letter = self._letter(record, reason, detail)
         await dead_letters.file(self._database, letter, record.value)
         await self._publish_dead_letter(record, letter)
-        await self._publish_rejection(record, letter)
+        await self._announce_rejection(record, letter)
 
     async def _publish_dead_letter(self, record: Record, letter: DeadLetter) -> None:
         refused = "too-large"
@@ -97,7 +98,7 @@ class DeadLetterPublisher:
             redriven_from=_redriven_from(record),
         )
 
-    async def _publish_rejection(self, record: Record, letter: DeadLetter) -> None:
+    async def _announce_rejection(self, record: Record, letter: DeadLetter) -> None:
         organization_id, document_id = _ids_in_key(letter.topic, record.key)
         if organization_id is None:
             return
@@ -115,16 +116,17 @@ class DeadLetterPublisher:
             offset=record.offset,
             dead_letter_id=letter.letter_id,
         )
-        try:
-            await self._producer.send(
-                self._outcomes,
-                organization_id.encode(),
-                value=encode(rejection, source=SOURCE),
-                headers={"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
-            )
-        except MessageRefused:
-            # The dead letter is stored anyway; a partition must not wait for a topic that is set up wrongly.
-            log.exception("rejection.publish_failed", organization_id=organization_id)
+        message = outbox.NewMessage(
+            rejection,
+            topic=topics.KB_EVENTS.name,
+            key=organization_id,
+            ordering=f"dead-letter/{letter.letter_id}",
+            seq=0,
+            source=SOURCE,
+            traceparent=tracing.current(),
+        )
+        # The id depends on the record only: a record that is read again after a crash is rejected once.
+        await outbox.add_once(self._database, message, message_id=ObjectId(letter.letter_id[:_OBJECT_ID_DIGITS]))
 
 
 def _message_variants(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:

@@ -357,6 +357,16 @@ async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> 
     return {row["text_id"] async for row in rows}
 
 
+async def count_with_tag(
+    database: Database, organization_id: str, *, tag_id: str, session: MongoSession | None = None
+) -> int:
+    """Count the documents that have a tag, with a text or without one."""
+    # Only keys of an index are read.
+    return await database[NAME].count_documents(
+        {"organization_id": organization_id, "tag_ids": tag_id}, session=session
+    )
+
+
 async def count_with_tags(
     database: Database,
     organization_id: str,

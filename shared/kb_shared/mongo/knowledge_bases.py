@@ -159,6 +159,20 @@ async def find_by_ids(database: Database, organization_id: str, kb_ids: Collecti
     return {row["_id"]: ROWS.read(row) async for row in rows}
 
 
+async def count_by_tag(
+    database: Database, organization_id: str, *, tag_ids: Collection[str], session: MongoSession | None = None
+) -> dict[str, int]:
+    """Count the KBs that have each of `tag_ids`, without those that are being deleted; a tag of none is absent."""
+    mine = {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "status": {"$ne": Status.DELETING}}
+    stages: list[Row] = [
+        {"$match": mine},
+        {"$unwind": "$tag_ids"},
+        {"$group": {"_id": "$tag_ids", "kbs": {"$sum": 1}}},
+    ]
+    rows = await database[NAME].aggregate(stages, session=session)
+    return {row["_id"]: row["kbs"] async for row in rows if row["_id"] in tag_ids}
+
+
 async def find_names(database: Database, organization_id: str, *, kb_ids: Collection[str]) -> dict[str, str]:
     """Return the names of those of the `kb_ids` that exist."""
     rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}, {"name": 1})

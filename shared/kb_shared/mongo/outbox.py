@@ -4,6 +4,9 @@ Within one `ordering` (such as a document in a KB) messages are published by ris
 write the same row first, so a lower `seq` is never committed after a higher one. Published rows are kept for seven days
 and can be published again.
 
+An event of `kb-events` is also unlisted until kb-api has given it a position in `GET /events`, whether it was sent or
+not.
+
 A message that Kafka refuses for good is unsendable: its row is kept for 90 days with the reason, and the messages after
 it in its ordering are published. An operator can redrive it; it is then published after them.
 """
@@ -18,6 +21,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.cloudevents import Payload, encode
+from kb_contracts.topics import KB_EVENTS
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import MAJORITY
@@ -44,6 +48,10 @@ INDEXES = [
         [("organization_id", ASCENDING), ("unsendable_at", DESCENDING), ("_id", ASCENDING)],
         partialFilterExpression=_IS_UNSENDABLE,
     ),
+    IndexModel(
+        [("unlisted", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)],
+        partialFilterExpression={"unlisted": True},
+    ),
 ]
 
 _FIRST: Final = 100
@@ -67,6 +75,14 @@ class OutboxMessage:
     """Headers of the message; None means the default ones."""
     ordering: str
     traceparent: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnlistedEvent:
+    """Event of `kb-events` without a position in `GET /events` yet."""
+
+    id: ObjectId
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +133,7 @@ _MESSAGES: Final = RowMapper(
     # A message without headers of its own has none in its row. Without a trace, receivers begin one.
     defaults={"headers": None, "traceparent": ""},
 )
+_UNLISTED_EVENTS: Final = RowMapper(UnlistedEvent, names={"id": "_id"})
 _UNSENDABLE_MESSAGES: Final = RowMapper(
     Unsendable,
     names={"message_id": "_id"},
@@ -133,17 +150,12 @@ _UNSENDABLE_MESSAGES: Final = RowMapper(
 
 
 async def add(database: Database, session: MongoSession, messages: Sequence[NewMessage]) -> None:
-    rows = [
-        {
-            "topic": message.topic,
-            "key": message.key,
-            "value": encode(message.payload, source=message.source),
-            "traceparent": message.traceparent,
-            **_unsent(message.ordering, message.seq),
-        }
-        for message in messages
-    ]
-    await database[NAME].insert_many(rows, session=session)
+    await database[NAME].insert_many([_new_row(message) for message in messages], session=session)
+
+
+async def add_once(database: Database, message: NewMessage, *, message_id: ObjectId) -> None:
+    """Add a message outside of a transaction, unless it was added before under the same id."""
+    await database[NAME].update_one({"_id": message_id}, {"$setOnInsert": _new_row(message)}, upsert=True)
 
 
 async def add_record(
@@ -167,6 +179,17 @@ async def add_record(
         **_unsent(ordering, 0),
     }
     await database[NAME].insert_one(row, session=session)
+
+
+def _new_row(message: NewMessage) -> Row:
+    return {
+        "topic": message.topic,
+        "key": message.key,
+        "value": encode(message.payload, source=message.source),
+        "traceparent": message.traceparent,
+        **({"unlisted": True} if message.topic == KB_EVENTS.name else {}),
+        **_unsent(message.ordering, message.seq),
+    }
 
 
 def _unsent(ordering: str, seq: int) -> Row:
@@ -197,6 +220,26 @@ async def find_unsent(database: Database, buckets: Sequence[int], *, limit: int)
 
 async def mark_sent(database: Database, ids: Collection[ObjectId]) -> None:
     await database[NAME].update_many({"_id": {"$in": list(ids)}}, {"$set": {"sent_at": datetime.now(UTC)}})
+
+
+async def find_unlisted(database: Database, *, limit: int) -> list[UnlistedEvent]:
+    """Return events to list, in an order that keeps those of one ordering in theirs. Only what a majority has."""
+    rows = (
+        database[NAME]
+        .with_options(read_concern=MAJORITY)
+        .find({"unlisted": True}, {"value": 1})
+        .sort([("unlisted", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])
+        .limit(limit)
+    )
+    return [_UNLISTED_EVENTS.read(row) async for row in rows]
+
+
+async def mark_listed(database: Database, session: MongoSession, ids: Collection[ObjectId]) -> int:
+    """Mark events as listed; return how many of them were not."""
+    changed = await database[NAME].update_many(
+        {"_id": {"$in": list(ids)}, "unlisted": True}, {"$unset": {"unlisted": True}}, session=session
+    )
+    return changed.modified_count
 
 
 async def is_any_unsent(database: Database, organization_id: str) -> bool:

@@ -136,6 +136,18 @@ async def put(database: Database, organization_id: str, tag: Tag) -> None:
     await upsert_all(database[NAME], [UpdateOne(_key(TagKey(organization_id, tag.tag_id)), stages, upsert=True)])
 
 
+async def find(database: Database, key: TagKey) -> Tag | None:
+    """Return a tag; None if it is not known or was deleted."""
+    row = await database[NAME].find_one({**_key(key), "deleted": False})
+    return _ROWS.read(row) if row else None
+
+
+async def mark_deleted(database: Database, session: MongoSession, key: TagKey) -> None:
+    """Mark a tag as deleted, with the revision after the last known one."""
+    stages = [{"$set": {"deleted": True, "revision": {"$add": [{"$ifNull": ["$revision", 0]}, 1]}}}]
+    await database[NAME].update_one({**_key(key), "deleted": False}, stages, session=session)
+
+
 async def find_page(
     database: Database, organization_id: str, *, name_search: str | None = None, skip: int, limit: int
 ) -> tuple[list[Tag], int]:

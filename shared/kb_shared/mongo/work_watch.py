@@ -6,7 +6,8 @@ token, because all tasks are woken whenever it begins to watch.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 import pymongo
 import structlog
@@ -30,19 +31,24 @@ _REFUSALS: Final = frozenset({13, 40573})
 
 log = structlog.get_logger()
 
+WatchedCollections: TypeAlias = Mapping[str, tuple[WorkSignal | tuple[WorkSignal, ...], Sequence[Row]]]
+
 
 class WorkWatch:
     """Watches collections of one database; one per process."""
 
-    def __init__(self, database: Database, signals: Mapping[str, tuple[WorkSignal, Sequence[Row]]]) -> None:
+    def __init__(self, database: Database, signals: WatchedCollections) -> None:
         """Describe what is watched.
 
         Args:
             database: of the collections.
-            signals: by collection, the signal, and the conditions for a change that may be work: any of them.
+            signals: by collection, the signal of each task that finds work in it, and the conditions for a change that
+                may be work: any of them.
         """
         self._database = database
-        self._signals = {name: signal for name, (signal, _) in signals.items()}
+        self._signals = {
+            name: signal if isinstance(signal, tuple) else (signal,) for name, (signal, _) in signals.items()
+        }
         self._changes = [
             {"ns.coll": name, **condition} for name, (_, conditions) in signals.items() for condition in conditions
         ]
@@ -93,10 +99,11 @@ class WorkWatch:
 
     def _wake(self, collections: Mapping[str, object] | set[str]) -> None:
         for name in collections:
-            self._signals[name].wake()
+            for signal in self._signals[name]:
+                signal.wake()
 
     def _set_reliable(self, *, now: bool) -> None:
-        for signal in self._signals.values():
+        for signal in chain.from_iterable(self._signals.values()):
             if signal.is_reliable and not now:
                 # The task may be in a long pause.
                 signal.wake()

@@ -321,6 +321,25 @@ OUTBOX_UNSENDABLE = Counter(
     " max.message.bytes of the topic.",
     ["topic", "reason"],
 )
+EVENTS_LISTED = Counter(
+    "kb_events_listed_total",
+    "Events that GET /events returns from now on. Constant while documents are indexed: see events.listing_interrupted"
+    " in the logs of kb-api.",
+)
+WEBHOOK_ATTEMPTS = Counter(
+    "kb_webhook_attempts_total",
+    "Requests to webhooks of organizations, by outcome: delivered, refused (the receiver answered with an error),"
+    " timeout, connection-failed, no-http-answer. All failing: see whether this service reaches the internet.",
+    ["outcome"],
+)
+WEBHOOK_DEAD = Counter(
+    "kb_webhook_deliveries_dead_total",
+    "Deliveries that were given up, after a day or because their webhook was disabled. Rising: tell the organization,"
+    " which lists and repeats them at /webhooks/{webhook_id}/deliveries.",
+)
+EVENT_STREAMS = Gauge(
+    "kb_event_streams", "Connections that follow GET /events. Near KB_HTTP_MAX_STREAMS: add a replica of kb-api."
+)
 RECONCILER_DRIFT = Gauge(
     "kb_reconciler_drift",
     "Drift by kind that the last pass found that looked for it (use max, not sum). Above 0 pass after pass: repairs"

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kb_api import organization_deletions
+from kb_api.outcome_events import event_log
+from kb_api.webhooks import deliveries, webhook_rows
 from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
@@ -28,7 +30,7 @@ from kb_shared.mongo import (
     tags,
 )
 
-TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
+TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
     module.NAME
     for module in (
         agents,
@@ -36,10 +38,12 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
         backfills,
         budgets,
         circuits,
+        deliveries,
         document_index,
         document_texts,
         documents,
         embedding_cache,
+        event_log,
         idempotency_keys,
         index_jobs,
         kb_slots,
@@ -55,6 +59,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS} | {
         runs,
         spu_ledger,
         tags,
+        webhook_rows,
     )
 }
 

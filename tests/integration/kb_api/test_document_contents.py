@@ -79,6 +79,12 @@ async def test_documents_are_listed_by_tag_name_knowledge_base_and_state(organiz
     assert await listed(organization, in_no_kb=True, status="available") == ["d2", "d3"]
     assert await organization.refused("GET", "/documents", in_no_kb=True, kb_id=kb_id) == (422, "validation-error")
 
+    assert await listed(organization, id_prefix="d") == ["d1", "d2", "d3", "d4"]
+    assert await listed(organization, id_prefix="d2", tag_id="a") == ["d2"]
+    assert await listed(organization, id_prefix="d1", kb_id=kb_id) == ["d1"]
+    assert await listed(organization, id_prefix="d2", kb_id=kb_id) == []
+    assert await listed(organization, id_prefix="D") == []
+
     page = await organization.ok("GET", "/documents", limit=2)
     assert page["total_count"] == 4
     placements = [document["knowledge_bases"] for document in page["documents"]]
@@ -93,6 +99,21 @@ async def test_an_organization_lists_none_of_the_documents_of_another_whose_name
     await longer.project("d1", name="Secret.pdf")
     assert await listed(short) == []
     assert await listed(longer) == ["d1"]
+
+
+async def test_a_prefix_of_ids_is_taken_literally(organization: OrganizationClient) -> None:
+    document = Document(
+        organization.organization_id,
+        "a.b-1",
+        text=TextFacet(1, "d", "t", name="B", upload_date=JANUARY, source_digest="5ff2eaebd7ff816a"),
+    )
+    await hear(organization, document)
+    for document_id in ("axb-1", "a.bz", "a.c", "a-b"):
+        await organization.project(document_id, name="Other.pdf")
+    assert await listed(organization, id_prefix="a.b") == ["a.b-1", "a.bz"]
+    assert await listed(organization, id_prefix=f"../{organization.organization_id}/") == []
+    page = await organization.ok("GET", "/documents", id_prefix="a.b", limit=100)
+    assert [each["source_digest"] for each in page["documents"]] == ["5ff2eaebd7ff816a", None]
 
 
 async def test_a_part_of_a_text_is_counted_in_characters_whether_stored_in_a_row_or_a_file(

@@ -173,7 +173,8 @@ async def test_an_imported_knowledge_base_has_the_same_chunks_and_nothing_is_emb
     text_ref = await document_texts.put(
         tenant.database, DocumentKey(tenant.organization_id, "large"), LARGE, pages=[(1, 0, 100), (2, 100, 500)]
     )
-    await indexer.publish(tenant.ocr("large", None, text_ref=text_ref))
+    pushed = tenant.ocr("large", None, text_ref=text_ref).model_copy(update={"source_digest": "5ff2eaebd7ff816a"})
+    await indexer.publish(pushed)
     dated: dict[str, MetadataValue] = {
         "year": 2024,
         "on": DateValue.model_validate({"$date": "2026-01-31T00:00:00Z"}),
@@ -204,6 +205,11 @@ async def test_an_imported_knowledge_base_has_the_same_chunks_and_nothing_is_emb
     assert theirs is not None
     assert ours is not None
     assert (theirs.metadata, theirs.tags) == (ours.metadata, ours.tags)
+    # The next push from the same folder sends nothing.
+    large = await documents.find(target.database, DocumentKey(target.organization_id, "large"))
+    assert large is not None
+    assert large.text is not None
+    assert large.text.source_digest == pushed.source_digest
     found, _ = await tags.find_page(target.database, target.organization_id, skip=0, limit=9)
     assert found == [Tag("a", "Tag A")]
 

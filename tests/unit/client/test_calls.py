@@ -16,7 +16,8 @@ from kb_client.problems import NotFoundError, TooManyRequestsError, ValidationPr
 
 KEY = "kb_0123456789abcdef_secret7f3a"
 KB_ID = "65f1c2a3b4d5e6f708192a3b"
-TAG = {"tag_id": "t", "name": "T"}
+UNUSED = {"document_count": 0, "knowledge_base_count": 0}
+TAG = UNUSED | {"tag_id": "t", "name": "T"}
 
 Answer = httpx.Response | httpx.HTTPError
 
@@ -195,7 +196,7 @@ def test_a_raw_response_has_status_headers_and_the_parsed_answer(serving: Servin
 
 def test_iteration_reads_all_pages(serving: Serving) -> None:
     pages = [
-        httpx.Response(200, json={"tags": [{"tag_id": str(n), "name": None} for n in numbers], "total_count": 5})
+        httpx.Response(200, json={"tags": [TAG | {"tag_id": str(n)} for n in numbers], "total_count": 5})
         for numbers in ((0, 1), (2, 3), (4,))
     ]
     client, server = serving(*pages)

@@ -7,7 +7,7 @@ import pytest
 
 import kb_client
 
-HEAVY = ("aiokafka", "httpx", "kb_contracts", "pydantic", "rich", "typer")
+HEAVY = ("aiokafka", "asyncio", "httpx", "kb_contracts", "pydantic", "pymongo", "rich", "typer")
 
 
 def loaded_by(program: str) -> set[str]:

@@ -22,7 +22,7 @@ from kb_search.settings import SearchSettings
 
 RENAMED: Final = {"from": "since", "to": "until", "If-Match": "if_match", "schema": "answer_schema"}
 """Names that Python or pydantic does not allow, or that are no names in Python."""
-OF_THE_CLIENT: Final = {"X-KB-Origin", "Idempotency-Key", "organization_id"}
+OF_THE_CLIENT: Final = {"X-KB-Origin", "Idempotency-Key", "Last-Event-ID", "organization_id"}
 """Parameters that the client sends by itself."""
 OF_UPLOADS: Final = {"text", "on_progress"}
 

@@ -53,6 +53,24 @@ def test_it_quotes_the_document_that_the_question_is_about_without_a_citation() 
     assert found == f"{LABEL} A fence fails. [1] A fence is a write."
 
 
+def test_it_quotes_neither_passages_that_share_much_less_nor_questions() -> None:
+    found = result(
+        ("[1]", "What is a fence?"),
+        ("[2]", "A fence is a write."),
+        ("[3]", "Everybody may write about gardens and bread."),
+    )
+    reply = demo_chat.reply(request(("user", "Which fence is a write?"), ("tool", found), tools=[SEARCH]))
+    assert reply.text == f"{LABEL} A fence is a write. [2]"
+
+
+def test_a_name_with_a_full_stop_is_quoted_whole() -> None:
+    found = result(
+        ("[1]", "The fence is in fence.py and\nnowhere else. Bread."),
+    )
+    reply = demo_chat.reply(request(("user", "Where is the fence?"), ("tool", found), tools=[SEARCH]))
+    assert reply.text == f"{LABEL} The fence is in fence.py and [1]"
+
+
 def test_without_passages_it_says_so() -> None:
     assert demo_chat.reply(request(("user", "x"))).text == f"{LABEL} {NOTHING_FOUND}"
     assert demo_chat.reply(request(("user", "x"), ("tool", "no JSON {"), tools=[SEARCH])).text is not None

@@ -251,6 +251,7 @@ class AsyncDocuments(AsyncResource):
         *,
         name_search: str | None = None,
         tag_id: str | None = None,
+        id_prefix: str | None = None,
         status: DocumentListFilter | None = None,
         kb_id: str | None = None,
         in_no_kb: bool | None = None,
@@ -259,7 +260,11 @@ class AsyncDocuments(AsyncResource):
         skip: int | None = None,
         limit: int | None = None,
     ) -> PageCall[DocumentPage, DocumentSummary]:
-        """Return a page of the documents of the organization."""
+        """Return a page of the documents of the organization.
+
+        Args:
+            id_prefix: beginning of the ids, in the same case.
+        """
         return PageCall(
             "GET",
             "/documents",
@@ -267,6 +272,7 @@ class AsyncDocuments(AsyncResource):
             query={
                 "name_search": name_search,
                 "tag_id": tag_id,
+                "id_prefix": id_prefix,
                 "status": status,
                 "kb_id": kb_id,
                 "in_no_kb": in_no_kb,

@@ -1,5 +1,6 @@
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
+from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.tags import TagList, TagView
 
 
@@ -15,6 +16,11 @@ class AsyncTags(AsyncResource):
     def put_by_id(self, tag_id: str, *, name: str) -> ApiCall[TagView]:
         """Create a tag, or rename it, by a path with its id."""
         return ApiCall("PUT", "/tags/{tag_id}", TagView, ids={"tag_id": tag_id}, body={"name": name})
+
+    @operation
+    def delete(self, tag_id: str) -> ApiCall[MessageResponse]:
+        """Delete a tag that no knowledge base and no document has."""
+        return ApiCall("DELETE", "/tags/{tag_id}", MessageResponse, ids={"tag_id": tag_id})
 
     @listing
     def list(

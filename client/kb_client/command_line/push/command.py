@@ -4,9 +4,9 @@ import asyncio
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,8 @@ from kb_client.command_line.output import open_console, print_json
 from kb_client.command_line.push.destination import Destination, create_knowledge_base, find_destination
 from kb_client.command_line.push.display import PushDisplay
 from kb_client.command_line.push.report import FileOutcome, PushReport, summarize
-from kb_client.command_line.push.send import Sender, read_documents
+from kb_client.command_line.push.send import Sender
+from kb_client.command_line.push.stored_documents import read_documents, read_folders, read_views
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.files.document_ids import AmbiguousSource
 from kb_client.files.file_parser import FileParser, OcrUnavailable
@@ -25,9 +26,10 @@ from kb_client.files.file_problem import FileProblem
 from kb_client.files.find_files import FoundFiles, count_by_reason, find_files
 from kb_client.files.push_plan import PushedDocument, PushPlan, plan_push
 from kb_client.files.source_digest import digest_file
-from kb_client.files.watch import FolderWatch
+from kb_client.files.watch import FileChanges, FolderWatch
 
 if TYPE_CHECKING:
+    from kb_client.async_client.client import AsyncClient
     from kb_client.files.found_file import FoundFile
     from kb_contracts.api.documents import DocumentView
 
@@ -168,23 +170,18 @@ async def _push(
     began_at: float,
 ) -> None:
     async with open_async_client(context) as client:
-        stored = await read_documents(client, list(state.digests))
-        pushed = {each.document_id: _as_pushed(each) for each in stored.values()}
-        if request.prune:
-            for tag_id in destination.tag_ids:
-                async for listed in client.documents.list.iterate(tag_id=tag_id, status="available"):
-                    pushed.setdefault(
-                        listed.document_id, PushedDocument(listed.document_id, None, frozenset(listed.tag_ids))
-                    )
+        complete = state.found.complete_sources if request.prune else set()
+        sources = {each.source for each in state.files.values()} | complete
+        stored = await read_folders(client, sorted(sources), wanted=state.digests, all_of_them=request.prune)
         plan = plan_push(
-            pushed.values(),
+            stored.values(),
             state.digests,
             tag_ids=destination.tag_ids,
-            prune_sources=state.found.complete_sources if request.prune else (),
+            prune_sources=complete,
             kept=state.unreadable,
         )
         _refuse_to_empty(request, plan)
-        _report_unchanged(plan, state.files, stored=stored, report=report)
+        await _report_unchanged(client, plan, files=state.files, stored=stored, report=report)
         if request.dry_run:
             _print_plan(request, plan, files=state.files, destination=destination, report=report)
             return
@@ -194,15 +191,16 @@ async def _push(
             await sender.carry_out(plan, state.files)
         _print_end(request, report, began_at=began_at, destination=destination)
         if request.watch:
-            await _watch(sender, request=request, state=state, destination=destination)
+            await _watch(client, sender, request=request, state=state, destination=destination)
 
 
-async def _watch(sender: Sender, *, request: PushRequest, state: _State, destination: Destination) -> None:
+async def _watch(
+    client: "AsyncClient", sender: Sender, *, request: PushRequest, state: _State, destination: Destination
+) -> None:
     """Follow the folders until Ctrl-C."""
     if not request.as_json:
         print("watching; Ctrl-C ends it")
     watch = FolderWatch(state.found.files)
-    tag_ids = frozenset(destination.tag_ids)
     while True:
         await asyncio.sleep(_WATCH_EVERY_S)
         found = await asyncio.to_thread(find_files, request.paths, root=request.root, source=request.source)
@@ -210,17 +208,23 @@ async def _watch(sender: Sender, *, request: PushRequest, state: _State, destina
             continue
         changes = watch.observe(found.files, now_s=time.monotonic())
         if changes:
-            plan = PushPlan(
-                sends={each.document_id: tag_ids for each in changes.changed},
-                retags={},
-                deletes=changes.gone if request.prune else frozenset(),
-                unchanged=frozenset(),
-            )
+            plan = await plan_changes(client, changes, tag_ids=destination.tag_ids, prune=request.prune)
             await sender.carry_out(plan, {each.document_id: each for each in changes.changed})
 
 
-def _as_pushed(view: "DocumentView") -> PushedDocument:
-    return PushedDocument(view.document_id, view.source_digest, frozenset(view.tag_ids))
+async def plan_changes(
+    client: "AsyncClient", changes: FileChanges, *, tag_ids: Collection[str], prune: bool
+) -> PushPlan:
+    """Plan what changed files need: others may have tagged their documents since the last push."""
+    digests: dict[str, str] = {}
+    for file in changes.changed:
+        digest = await asyncio.to_thread(digest_file, file)
+        # A file that can't be read any more will have changed again.
+        if not isinstance(digest, FileProblem):
+            digests[file.document_id] = digest
+    stored = await read_documents(client, list(digests))
+    plan = plan_push(stored.values(), digests, tag_ids=tag_ids)
+    return replace(plan, deletes=changes.gone if prune else frozenset())
 
 
 def _refuse_to_empty(request: PushRequest, plan: PushPlan) -> None:
@@ -232,24 +236,32 @@ def _refuse_to_empty(request: PushRequest, plan: PushPlan) -> None:
         )
 
 
-def _report_unchanged(
-    plan: PushPlan, files: Mapping[str, "FoundFile"], *, stored: Mapping[str, "DocumentView"], report: PushReport
+async def _report_unchanged(
+    client: "AsyncClient",
+    plan: PushPlan,
+    *,
+    files: Mapping[str, "FoundFile"],
+    stored: Mapping[str, PushedDocument],
+    report: PushReport,
 ) -> None:
     """Report files that the server has, also those that it could not index."""
+    may_have_failed = [each for each in sorted(plan.unchanged) if stored[each].has_failed]
+    reasons = {each.document_id: _describe_failure(each) for each in await read_views(client, may_have_failed)}
     for document_id in sorted(plan.unchanged):
-        failed = next((each for each in stored[document_id].knowledge_bases if each.status == "failed"), None)
-        if failed is None:
-            report.outcomes.append(FileOutcome(files[document_id].relative_path, document_id, "unchanged"))
-            continue
-        reason = failed.error.message if failed.error else "it can't be indexed"
+        reason = reasons.get(document_id)
         report.outcomes.append(
-            FileOutcome(
-                files[document_id].relative_path,
-                document_id,
-                "failed",
-                f"it was sent before, and {reason}; then: kb kb retry-failed {failed.kb_id}",
-            )
+            FileOutcome(files[document_id].relative_path, document_id, "failed" if reason else "unchanged", reason)
         )
+        report.still_indexing += not reason and stored[document_id].is_being_indexed
+
+
+def _describe_failure(found: "DocumentView") -> str | None:
+    """Say why a document could not be indexed; None if it could."""
+    failed = next((each for each in found.knowledge_bases if each.status == "failed"), None)
+    if failed is None:
+        return None
+    reason = failed.error.message if failed.error else "it can't be indexed"
+    return f"it was sent before, and {reason}; then: kb kb retry-failed {failed.kb_id}"
 
 
 def _print_plan(

@@ -28,6 +28,8 @@ class PushReport:
     outcomes: list[FileOutcome] = field(default_factory=list)
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Numbers of files that were left out, by reason."""
+    still_indexing: int = 0
+    """Number of files that were sent before, and are not searchable yet."""
     interrupted: bool = False
 
     def add_problem(self, problem: FileProblem, *, shown: str | None = None, document_id: str | None = None) -> None:
@@ -49,6 +51,7 @@ class PushReport:
             **more,
             "counts": counts,
             "skipped": dict(self.skipped),
+            "still_indexing": self.still_indexing,
             "interrupted": self.interrupted,
             "files": files,
         }
@@ -71,6 +74,10 @@ def summarize(report: PushReport, *, duration_s: float) -> list[str]:
     ]
     nothing = "Nothing was sent" if report.interrupted else "Nothing to do"
     lines = [f"{', '.join(counted) or nothing} in {duration_s:.1f} s"]
+    if report.still_indexing:
+        lines.append(
+            f"still being indexed since an earlier push: {report.still_indexing:,} (`kb docs list` shows them)"
+        )
     if report.skipped:
         reasons = ", ".join(f"{count:,} x {reason}" for reason, count in report.skipped.items())
         lines.append(f"left out: {reasons}")

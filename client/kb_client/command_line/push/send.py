@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from kb_client.command_line.push.display import PushDisplay
 from kb_client.command_line.push.report import FileOutcome, PushReport
-from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpNotFound, HttpUnprocessableContent, KbClientError
+from kb_client.command_line.push.stored_documents import first_error_raised
+from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpUnprocessableContent
 from kb_client.files.file_problem import FileProblem
 
 if TYPE_CHECKING:
@@ -21,52 +21,7 @@ if TYPE_CHECKING:
 
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
 _WAITING_AT_ONCE: Final = 16
-_READ_AT_ONCE: Final = 8
 _ONE_WAIT_S: Final = 20.0
-
-
-@asynccontextmanager
-async def first_error_raised() -> AsyncIterator[None]:
-    """Turn the group of errors of a task group into its first one.
-
-    Raises:
-        KbClientError: that one.
-    """
-    failure: BaseException | None = None
-    try:
-        yield
-    except* KbClientError as group:
-        failure = next(_leaves(group))
-    if failure is not None:
-        raise failure
-
-
-def _leaves(group: BaseExceptionGroup[KbClientError]) -> Iterator[KbClientError]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each
-
-
-async def read_documents(client: "AsyncClient", document_ids: Sequence[str]) -> dict[str, "DocumentView"]:
-    """Return the documents of the server, without those that it does not have."""
-    found: dict[str, DocumentView] = {}
-    left = iter(document_ids)
-
-    async def read() -> None:
-        for document_id in left:
-            try:
-                view = await client.documents.get(document_id)
-            except HttpNotFound:
-                continue
-            if view.alive:
-                found[document_id] = view
-
-    async with first_error_raised(), asyncio.TaskGroup() as readers:
-        for _ in range(_READ_AT_ONCE):
-            readers.create_task(read())
-    return found
 
 
 class Sender:
@@ -99,9 +54,10 @@ class Sender:
         """
         async with first_error_raised(), asyncio.TaskGroup() as waiting:
             await self._change(plan, files)
-            for document_id, tag_ids in plan.sends.items():
+            # Small files first: the first answers are possible at once, while a large file is still being indexed.
+            for document_id in sorted(plan.sends, key=lambda each: files[each].size_bytes):
                 parsed = await self._read(files[document_id])
-                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=tag_ids):
+                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=plan.sends[document_id]):
                     waiting.create_task(self._follow(parsed, files[document_id]))
 
     async def _change(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:

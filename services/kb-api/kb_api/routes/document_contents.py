@@ -48,6 +48,10 @@ async def list_all(
     limit: Limit = DEFAULT_LIMIT,
     name_search: NameSearch = None,
     tag_id: Annotated[str | None, Query(min_length=1, max_length=128, description="Only with this tag.")] = None,
+    id_prefix: Annotated[
+        str | None,
+        Query(min_length=1, max_length=128, description="Only documents whose ids begin with this, exactly."),
+    ] = None,
     status: Annotated[
         DocumentListFilter | None,
         Query(
@@ -71,7 +75,9 @@ async def list_all(
     """List the documents of the organization, with the knowledge bases that each is in."""
     if in_no_kb and (kb_id is not None or status in ("indexed", "empty")):
         raise invalid_field("in_no_kb", "Leave it out, or leave out `kb_id` and the status `indexed` or `empty`")
-    wanted = DocumentsWanted(status=status, tag_id=tag_id, name_search=name_search, kb_id=kb_id, in_no_kb=in_no_kb)
+    wanted = DocumentsWanted(
+        status=status, tag_id=tag_id, id_prefix=id_prefix, name_search=name_search, kb_id=kb_id, in_no_kb=in_no_kb
+    )
     scope = CursorScope(caller.organization_id, "documents", asdict(wanted) | {"sort": sort})
     after = cursors.read(scope, cursor, skip=skip)
     found, total_count = await list_page(
@@ -146,6 +152,7 @@ def _summary(document: OrganizationDocument, placements: dict[str, DocumentStatu
         tag_ids=document.tag_ids,
         upload_date=document.upload_date,
         content_type=document.content_type,
+        source_digest=document.source_digest,
         text_revision=document.text_revision,
         changed_at=document.changed_at,
         knowledge_bases=[PlacementView(kb_id=kb_id, status=status) for kb_id, status in sorted(placements.items())],

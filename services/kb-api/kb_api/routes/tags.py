@@ -1,12 +1,14 @@
+from kb_api.delete_tag import delete_tag
 from kb_api.dependencies import Database, Reader, Settings, Writer
 from kb_api.routes.knowledge_bases import NameSearch
+from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.tags import PutTag, RenameTag, TagList, TagView
 from kb_contracts.identifiers import Identifier
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import tags
+from kb_shared.mongo import documents, knowledge_bases, tags
 from kb_shared.mongo.tags import Tag
 
 router = organization_router("tags")
@@ -30,7 +32,7 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
             setting="KB_MAX_TAGS",
         )
     await tags.put(database, caller.organization_id, Tag(body.tag_id, body.name))
-    return TagView(tag_id=body.tag_id, name=body.name)
+    return (await _views(database, caller.organization_id, [Tag(body.tag_id, body.name)]))[0]
 
 
 @router.put(
@@ -55,4 +57,30 @@ async def list_all(
     found, total_count = await tags.find_page(
         database, caller.organization_id, name_search=name_search, skip=skip, limit=limit
     )
-    return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)
+    return TagList(tags=await _views(database, caller.organization_id, found), total_count=total_count)
+
+
+@router.delete(
+    "/tags/{tag_id}",
+    operation_id="tags.delete",
+    summary="Delete a tag",
+    response_model=MessageResponse,
+    responses=responses("tag-in-use"),
+)
+async def delete(database: Database, caller: Writer, tag_id: str) -> MessageResponse:
+    """Delete a tag that no knowledge base and no document has. `POST /tags` creates it again."""
+    await delete_tag(database, caller, tag_id)
+    return MessageResponse(message="Tag deleted successfully")
+
+
+async def _views(database: Database, organization_id: str, found: list[Tag]) -> list[TagView]:
+    kbs = await knowledge_bases.count_by_tag(database, organization_id, tag_ids={tag.tag_id for tag in found})
+    return [
+        TagView(
+            tag_id=tag.tag_id,
+            name=tag.name,
+            document_count=await documents.count_with_tag(database, organization_id, tag_id=tag.tag_id),
+            knowledge_base_count=kbs.get(tag.tag_id, 0),
+        )
+        for tag in found
+    ]

@@ -1,6 +1,5 @@
 """`kb backup` and `kb restore`: for operators, directly on MongoDB."""
 
-import asyncio
 import json
 import os
 import sys
@@ -10,6 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output_format import TableOrJson
+
 Result = TypeVar("Result")
 
 KbOption = Annotated[str | None, typer.Option("--kb", help="Only this knowledge base.")]
@@ -18,13 +20,12 @@ Keep = Annotated[
     int | None,
     typer.Option("--keep", min=1, metavar="N", help="Delete the oldest backups beside DIR, so that N are left."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `kb`."""
-    app.command()(backup)
-    app.command()(restore)
+    app.command(epilog=examples("kb backup /backups/2026-01-31", "kb backup /backups/2026-01-31 --keep 7"))(backup)
+    app.command(epilog=examples("kb restore /backups/2026-01-31 --to mongodb://db.example.com/restored"))(restore)
 
 
 def backup(
@@ -33,7 +34,7 @@ def backup(
     kb_id: KbOption = None,
     organization_id: OrganizationOption = None,
     keep: Keep = None,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Write all knowledge bases, with everything that belongs to them, into a folder as mongodump does.
 
@@ -42,9 +43,9 @@ def backup(
     """
     from kb_reconciler.backup.output import describe_backup, print_backup
 
-    work = _back_up(folder, kb_id=kb_id, organization_id=organization_id, keep=keep, show=not as_json)
+    work = _back_up(folder, kb_id=kb_id, organization_id=organization_id, keep=keep, show=output == "table")
     manifest, deleted = _or_exit(work)
-    if as_json:
+    if output == "json":
         typer.echo(json.dumps(describe_backup(manifest, str(folder)) | {"deleted": deleted}, indent=2))
         return
     print_backup(manifest, str(folder))
@@ -59,14 +60,14 @@ def restore(
     kb_id: KbOption = None,
     organization_id: OrganizationOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Repair without asking, whatever it costs.")] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Restore a backup into an empty database, compare it, and queue what has to be indexed again.
 
     All files are checked before anything is written. An interrupted restore continues with the same command.
     """
     log_warnings_only()
-    work = _restore(folder, to, kb_id=kb_id, organization_id=organization_id, yes=yes, as_json=as_json)
+    work = _restore(folder, to, kb_id=kb_id, organization_id=organization_id, yes=yes, as_json=output == "json")
     if not _or_exit(work):
         raise typer.Exit(1)
 
@@ -145,6 +146,8 @@ def _may_repair(restored: Any, *, yes: bool) -> bool:
 
 def _or_exit(work: Coroutine[Any, Any, Result]) -> Result:
     """Return what `work` returns; an error that a person can fix becomes one line and exit status 1, Ctrl-C 130."""
+    import asyncio
+
     from kb_reconciler.backup.errors import BackupRefused
 
     try:

@@ -39,6 +39,8 @@ OF_KNOWLEDGE_BASES: Final = (
 )
 
 LEFT_OUT: Final[Mapping[str, str]] = {
+    "events": "their readers know positions of the deployment that was backed up, which are refused after a restore",
+    "event_positions": "they belong to the events",
     "idempotency_keys": "requests are repeated within a day, and what they name may be missing",
     "leases": "processes that no longer exist hold them",
     "rate_limits": "they are about the last minutes",
@@ -47,6 +49,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "reconcile_repairs": "they belong to the plans",
     "reconcile_passes": "they are about another state",
     "reconciler_state": "nothing of a restored database was compared yet",
+    "webhook_deliveries": "receivers have had most of these events, and would get them again",
     MARKER: "it is about the restore of this database",
 }
 """Collections that no backup has, each with the reason."""
@@ -176,6 +179,7 @@ _BY_ORGANIZATION: Final = (
     "spu_ledger",
     "budgets",
     "llm_providers",
+    "webhooks",
     "provider_pauses",
     "api_keys",
     "audit_log",
@@ -204,6 +208,7 @@ LAST: Final = (
     "outbox",
     "organizations",
     "llm_providers",
+    "webhooks",
     "provider_pauses",
     "api_keys",
     "audit_log",

@@ -1,6 +1,5 @@
 """`kb export` and `kb import`: move a KB to another organization or deployment as a file."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar
 
 import typer
 
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output_format import TableOrJson
+
 if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_reconciler.export.export_kb import NoteProgress
     from kb_reconciler.export.import_plan import ImportRequest
@@ -18,7 +20,6 @@ if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_shared.mongo.database import Database
     from kb_shared.mongo.keys import KnowledgeBaseKey
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Result = TypeVar("Result")
 POLL_S: Final = 0.5
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
@@ -31,8 +32,8 @@ class TransferFailed(Exception):
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `kb`."""
-    app.command("export")(export_file)
-    app.command("import")(import_file)
+    app.command("export", epilog=examples("kb export 6b06c6c42cc6f6099a3ac718 handbook.kbx"))(export_file)
+    app.command("import", epilog=examples("kb import handbook.kbx --organization acme"))(import_file)
 
 
 def export_file(
@@ -45,7 +46,7 @@ def export_file(
     config_only: Annotated[
         bool, typer.Option("--config-only", help="Write the configuration and its tags only.")
     ] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Write a knowledge base with its documents, tags and vectors to a file.
 
@@ -55,7 +56,7 @@ def export_file(
         raise typer.BadParameter("--config-only has no vectors anyway: leave out --without-vectors")
     contents: FileContents = "config-only" if config_only else "without-vectors" if without_vectors else "full"
     manifest = _or_exit(lambda: _export(kb_id, file, contents=contents))
-    if as_json:
+    if output == "json":
         print(json.dumps({"file": str(file), **manifest.model_dump(mode="json", exclude={"members"})}, indent=2))
     else:
         from kb_reconciler.export.command_output import describe_export
@@ -82,7 +83,7 @@ def import_file(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the documents are indexed.")] = False,
-    as_json: AsJson = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Create a knowledge base from a file. Its documents and tags are added to the organization.
 
@@ -98,7 +99,7 @@ def import_file(
         raise typer.BadParameter(str(error)) from None
     request = ImportRequest(organization, mapping, name=name, use_vectors=not without_vectors, again=again)
     outcome = _or_exit(lambda: _import(file, request, confirm=not yes, wait=wait))
-    if as_json:
+    if output == "json":
         print(json.dumps(outcome, indent=2))
     else:
         from kb_reconciler.export.command_output import describe_import
@@ -152,6 +153,7 @@ async def _import(file: Path, request: "ImportRequest", *, confirm: bool, wait: 
 
 async def _wait(database: "Database", key: "KnowledgeBaseKey", *, note: "NoteProgress") -> None:
     """Return once the KB is active. Raises TransferFailed if there is no progress for some minutes."""
+    import asyncio
     from time import monotonic
 
     from kb_shared.mongo import document_index, knowledge_bases
@@ -224,6 +226,8 @@ class _ProgressLine:
 
 def _or_exit(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Return what `work` returns; an error that the caller can fix becomes a message and exit status 1, Ctrl-C 130."""
+    import asyncio
+
     from pymongo.errors import PyMongoError
 
     from kb_reconciler.export.kbx import UnreadableFile

@@ -108,7 +108,7 @@ class _Export:
     def manifest(self, contents: FileContents) -> KbxManifest:
         return KbxManifest(
             format="kbx",
-            schema_version=1,
+            schema_version=2,
             written_by=kbx.WRITTEN_BY,
             export_id=new_id(),
             exported_at=kbx.now(),
@@ -236,6 +236,7 @@ def _document_line(document: Document) -> dict[str, Any]:
         "document_name": text.name,
         "upload_date": text.upload_date.isoformat(),
         "content_type": text.content_type,
+        "source_digest": text.source_digest,
         "tag_ids": list(document.tag_ids),
         "metadata": None if metadata is None else kbx.write_metadata(metadata.values),
         "text_revision": text.revision,

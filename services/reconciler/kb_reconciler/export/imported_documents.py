@@ -72,6 +72,7 @@ class ImportedDocument:
             # The event of an upstream with a stored text: the projection is the same.
             text_ref=self.text.identity,
             content_type=line.content_type,
+            source_digest=line.source_digest,
         )
         after = apply(before, text, text_id=self.text.identity)
         after = apply(after, TagsChanged(**who, revision=revision(line.tags_revision), tag_ids=list(self.tag_ids)))

@@ -16,7 +16,7 @@ from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
 from kb_contracts.identifiers import Identifier
 
 FORMAT: Final = "kbx"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 WRITTEN_BY: Final = "knowledge-bases 0.1.0"
 
 MANIFEST: Final = "manifest.json"
@@ -96,7 +96,7 @@ class KbxManifest(FileModel):
     """Description of the file, in `manifest.json`."""
 
     format: Literal["kbx"]
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     written_by: Annotated[str, StringConstraints(max_length=200)]
     export_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
     exported_at: Moment
@@ -152,6 +152,8 @@ class DocumentLine(FileModel):
     document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
     upload_date: Moment
     content_type: Annotated[Text, Field(max_length=128)] | None
+    source_digest: Annotated[Text, Field(max_length=128)] | None = None
+    """Absent in files of version 1."""
     tag_ids: TagIds
     metadata: Metadata | None
     text_revision: Revision

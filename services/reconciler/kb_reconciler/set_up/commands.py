@@ -1,12 +1,14 @@
 """`kb set-up`: for operators, and for a job that runs before the services start."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kb_client.command_line.examples import examples
+from kb_client.command_line.output_format import TableOrJson
 
 if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
     from kb_reconciler.set_up.set_up import ExistingParts
@@ -15,7 +17,7 @@ if TYPE_CHECKING:  # heavy, and all other subcommands of `kb` load this file
 
 def register(app: typer.Typer) -> None:
     """Add the command to `kb`."""
-    app.command("set-up")(set_up)
+    app.command("set-up", epilog=examples("kb set-up", "kb set-up --migrations --within 600"))(set_up)
 
 
 def set_up(
@@ -26,7 +28,7 @@ def set_up(
     migrations: Annotated[
         bool, typer.Option("--migrations", help="Also wait until the reconcilers have made all migrations.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: TableOrJson = "table",
 ) -> None:
     """Create the topics, indexes and search indexes that are missing. It changes nothing that exists.
 
@@ -37,7 +39,7 @@ def set_up(
 
     log_warnings_only()
     found = _or_exit(within_s, migrations=migrations)
-    if as_json:
+    if output == "json":
         typer.echo(json.dumps(asdict(found), indent=2))
     else:
         _print(found, typer.echo)
@@ -45,6 +47,8 @@ def set_up(
 
 def _or_exit(within_s: float, *, migrations: bool) -> "ExistingParts":
     """Return what exists; a failure becomes one line and exit status 1."""
+    import asyncio
+
     from kb_reconciler.set_up.set_up import SetUpFailed
     from kb_reconciler.set_up.set_up import set_up as create
     from kb_shared.errors import Misconfigured

@@ -91,9 +91,11 @@ def test_the_summary_counts_and_gives_each_reason() -> None:
             FileOutcome("c.pdf", "c", "failed", "it has no text; pass --ocr"),
         ],
         {"a link": 2},
+        still_indexing=1,
     )
     assert summarize(report, duration_s=1.26) == [
         "1 searchable, 1 unchanged, 1 failed in 1.3 s",
+        "still being indexed since an earlier push: 1 (`kb docs list` shows them)",
         "left out: 2 x a link",
         "not pushed: c.pdf: it has no text; pass --ocr",
     ]

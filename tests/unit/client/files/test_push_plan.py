@@ -49,16 +49,22 @@ def test_nothing_is_sent_that_the_server_has_and_no_tag_of_others_is_lost(
     assert plan.sends.keys() | plan.retags.keys() | plan.unchanged == found.keys()
 
 
-@given(servers, folders, sources, st.frozensets(ids))
-def test_only_documents_of_pruned_folders_without_a_file_are_deleted(
-    server: dict[str, PushedDocument], found: dict[str, str], prune: frozenset[str], kept: frozenset[str]
+@given(servers, folders, tags, sources, st.frozensets(ids))
+def test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted(
+    server: dict[str, PushedDocument],
+    found: dict[str, str],
+    tag_ids: frozenset[str],
+    prune: frozenset[str],
+    kept: frozenset[str],
 ) -> None:
-    plan = plan_push(server.values(), found, prune_sources=prune, kept=kept)
+    plan = plan_push(server.values(), found, tag_ids=tag_ids, prune_sources=prune, kept=kept)
     of_pruned = {each for each in server if any(each.startswith(id_prefix(source)) for source in prune)}
-    assert plan.deletes == of_pruned - found.keys() - kept
+    of_others = {each for each in server if not server[each].tag_ids & tag_ids}
+    assert plan.deletes == of_pruned - of_others - found.keys() - kept
 
 
 def test_a_folder_without_any_file_is_named_since_its_disk_may_be_missing() -> None:
     document_id = make_document_id("docs", relative_path="a.md")
-    plan = plan_push([PushedDocument(document_id, "1")], {}, prune_sources=["docs", "docs2"])
+    stored = [PushedDocument(document_id, "1", frozenset(["docs"]))]
+    plan = plan_push(stored, {}, tag_ids=["docs"], prune_sources=["docs", "docs2"])
     assert (set(plan.deletes), set(plan.emptied_sources)) == ({document_id}, {"docs"})

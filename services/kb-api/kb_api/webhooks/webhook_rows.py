@@ -1,0 +1,150 @@
+"""`webhooks`: addresses of organizations to which events are sent, with encrypted secrets."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pymongo import ASCENDING, IndexModel
+
+from kb_api.outcome_events.event_log import EventFilter
+from kb_shared.errors import NotFound
+from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
+from kb_shared.secrets.key_ring import Sealed
+
+NAME = "webhooks"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("enabled", ASCENDING)])]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookKey:
+    organization_id: str
+    webhook_id: str
+
+    def query(self) -> Row:
+        return {"_id": self.webhook_id, "organization_id": self.organization_id}
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSecret:
+    """Secret that signs, encrypted."""
+
+    sealed: Sealed
+    created_at: datetime
+    expires_at: datetime | None = None
+    """Time from which it does not sign any more; None for the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    webhook_id: str
+    organization_id: str
+    url: str
+    description: str
+    event_types: tuple[str, ...] | None
+    """Types of events that are sent; None: all."""
+    kb_ids: tuple[str, ...] | None
+    """KBs whose events are sent; None: all events of the organization."""
+    enabled: bool
+    secrets: tuple[WebhookSecret, ...]
+    """The current one, and before its end the one before."""
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    updated_by: str
+
+    @property
+    def key(self) -> WebhookKey:
+        return WebhookKey(self.organization_id, self.webhook_id)
+
+    @property
+    def wanted(self) -> EventFilter:
+        return EventFilter(
+            types=None if self.event_types is None else frozenset(self.event_types),
+            kb_ids=None if self.kb_ids is None else frozenset(self.kb_ids),
+        )
+
+
+def _tuple(values: Collection[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+_SEALED: Final = RowMapper(Sealed)
+_SECRETS: Final = RowMapper(WebhookSecret, convert={"sealed": _SEALED.read})
+_WEBHOOKS: Final = RowMapper(
+    Webhook,
+    names={"webhook_id": "_id"},
+    convert={
+        "event_types": _tuple,
+        "kb_ids": _tuple,
+        "secrets": lambda rows: tuple(_SECRETS.read(row) for row in rows),
+    },
+)
+
+
+async def insert(database: Database, session: MongoSession, webhook: Webhook) -> None:
+    row = asdict(webhook)
+    await database[NAME].insert_one({"_id": row.pop("webhook_id"), **row}, session=session)
+
+
+async def get(database: Database, key: WebhookKey, *, session: MongoSession | None = None) -> Webhook:
+    """Return a webhook. Raises NotFound."""
+    webhook = await find(database, key, session=session)
+    if webhook is None:
+        raise NotFound("webhook")
+    return webhook
+
+
+async def find(database: Database, key: WebhookKey, *, session: MongoSession | None = None) -> Webhook | None:
+    row = await database[NAME].find_one(key.query(), session=session)
+    return None if row is None else _WEBHOOKS.read(row)
+
+
+async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Webhook], int]:
+    """Return a page of the webhooks of an organization, oldest first, and their total number."""
+    query = {"organization_id": organization_id}
+    rows = database[NAME].find(query).sort("_id", ASCENDING).skip(skip).limit(limit)
+    return [_WEBHOOKS.read(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def find_enabled(
+    database: Database, session: MongoSession, organization_ids: Collection[str]
+) -> Mapping[str, list[Webhook]]:
+    """Return the enabled webhooks of organizations, by organization."""
+    query = {"organization_id": {"$in": list(organization_ids)}, "enabled": True}
+    found: dict[str, list[Webhook]] = {}
+    async for row in database[NAME].find(query, session=session):
+        webhook = _WEBHOOKS.read(row)
+        found.setdefault(webhook.organization_id, []).append(webhook)
+    return found
+
+
+async def count(database: Database, organization_id: str) -> int:
+    return await database[NAME].count_documents({"organization_id": organization_id})
+
+
+async def update(database: Database, session: MongoSession, key: WebhookKey, *, fields: Mapping[str, Any]) -> Webhook:
+    """Set fields of a webhook and return it. Raises NotFound."""
+    await database[NAME].update_one(key.query(), {"$set": dict(fields)}, session=session)
+    return await get(database, key, session=session)
+
+
+def to_secrets_row(secrets: Collection[WebhookSecret]) -> list[Row]:
+    return [asdict(secret) for secret in secrets]
+
+
+async def delete(database: Database, session: MongoSession, key: WebhookKey) -> bool:
+    return (await database[NAME].delete_one(key.query(), session=session)).deleted_count == 1
+
+
+async def find_sealed_with_other_key(database: Database, key_id: str) -> list[Webhook]:
+    """Return the webhooks of all organizations with a secret that was sealed with a key other than `key_id`."""
+    rows = database[NAME].find({"secrets": {"$elemMatch": {"sealed.key_id": {"$ne": key_id}}}})
+    return [_WEBHOOKS.read(row) async for row in rows]
+
+
+async def replace_secrets(database: Database, webhook: Webhook, secrets: Collection[WebhookSecret]) -> None:
+    """Replace the secrets of a webhook, unless they were changed since it was read."""
+    unchanged = {**webhook.key.query(), "secrets": to_secrets_row(webhook.secrets)}
+    await database[NAME].update_one(unchanged, {"$set": {"secrets": to_secrets_row(secrets)}})
