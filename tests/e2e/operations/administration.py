@@ -5,13 +5,13 @@ import hmac
 
 import pytest
 
-from kb_client.problems import UnauthenticatedError
+from kb_client.problems import TagInUseError, UnauthenticatedError
 from kb_shared.mongo.api_keys import parse_key_id
 from kb_shared.mongo.database import Row
 from kb_shared.settings import HttpSettings
 from tests.e2e.operations.comparison import assert_holds, assert_shows, undisturbed
 from tests.e2e.operations.registry import checks
-from tests.e2e.operations.stocked_organization import UNUSED_TAG, StockedOrganization
+from tests.e2e.operations.stocked_organization import TAG, UNUSED_TAG, StockedOrganization
 from tests.e2e.operations.stocking import client_of_new_organization
 from tests.waiting import until
 
@@ -19,7 +19,7 @@ from tests.waiting import until
 @checks("tags.put")
 async def check_put_tag(organization: StockedOrganization) -> None:
     answer = await organization.client.tags.put("put", name="Put")
-    row = await organization.row("tags", tag_id="put")
+    row = await stored_tag(organization, "put")
     assert_shows(answer, row)
     assert_holds(row, name="Put", deleted=False)
 
@@ -27,18 +27,42 @@ async def check_put_tag(organization: StockedOrganization) -> None:
 @checks("tags.put_by_id")
 async def check_put_tag_by_id(organization: StockedOrganization) -> None:
     answer = await organization.client.tags.put_by_id(UNUSED_TAG, name="Renamed")
-    row = await organization.row("tags", tag_id=UNUSED_TAG)
+    row = await stored_tag(organization, UNUSED_TAG)
     assert_shows(answer, row)
     assert_holds(row, name="Renamed", deleted=False)
 
 
 @checks("tags.list")
 async def check_list_tags(organization: StockedOrganization) -> None:
-    answer = await organization.client.tags.list(limit=100)
-    rows = await organization.rows("tags", deleted=False)
+    async def stored() -> list[Row]:
+        rows = await organization.rows("tags", deleted=False)
+        return [await stored_tag(organization, row["tag_id"]) for row in rows]
+
+    answer, rows = await undisturbed(lambda: organization.client.tags.list(limit=100), stored)
     assert answer.total_count == len(rows)
     for tag, row in zip(answer.tags, rows, strict=True):
         assert_shows(tag, row)
+
+
+@checks("tags.delete")
+async def check_delete_tag(organization: StockedOrganization) -> None:
+    await organization.client.tags.put("deleted", name="Deleted")
+    answer = await organization.client.tags.delete("deleted")
+    assert "deleted" in answer.message
+    assert_holds(await organization.row("tags", tag_id="deleted"), deleted=True, revision=2)
+    with pytest.raises(TagInUseError):
+        await organization.client.tags.delete(TAG)
+
+
+async def stored_tag(organization: StockedOrganization, tag_id: str) -> Row:
+    """Return the row of a tag with the numbers of documents and KBs that have it."""
+    counts = {
+        "document_count": len(await organization.rows("documents", tag_ids=tag_id)),
+        "knowledge_base_count": len(
+            await organization.rows("knowledge_bases", tag_ids=tag_id, status={"$ne": "deleting"})
+        ),
+    }
+    return await organization.row("tags", tag_id=tag_id) | counts
 
 
 @checks("api_keys.create")
