@@ -17,6 +17,8 @@ from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
 from tests.span_receiver import SpanReceiver, exporting_to, receiving_spans
 
+pytest.register_assert_rewrite("tests.e2e.operations")
+
 UNHURRIED = {
     **QUICK,
     # The receivers of webhooks are on this machine.

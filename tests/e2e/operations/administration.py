@@ -144,7 +144,7 @@ async def check_delete_organization(organization: StockedOrganization) -> None:
             return await database.organization_deletions.find_one({**own, "state": "done"}) is not None
 
         await until(is_done, what="the organization is deleted")
-        for collection in ("tags", "audit_log", "api_keys"):
+        for collection in ("tags", "api_keys"):
             assert await database[collection].find_one(own) is None
         with pytest.raises(UnauthenticatedError):
             await client.tags.list()

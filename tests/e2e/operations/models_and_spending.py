@@ -1,10 +1,11 @@
 """Checks of providers, models, usage and budgets."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 from kb_shared.mongo.database import Row
+from kb_shared.mongo.stored_time import now
 from kb_shared.secrets.key_ring import KeyRing, Sealed
 from tests.e2e.operations.comparison import assert_holds, assert_shows, undisturbed
 from tests.e2e.operations.registry import checks
@@ -24,11 +25,11 @@ def unsealed_key(organization: StockedOrganization, row: Row) -> str:
 @checks("llm_providers.put")
 async def check_put_provider(organization: StockedOrganization) -> None:
     given: dict[str, Any] = {"requests_per_minute": 10, "tokens_per_minute": 1000}
-    answer = await organization.client.llm_providers.put("mistral", api_key="sk-put", **given)
+    answer = await organization.client.llm_providers.put("mistral", api_key="sk-of-a-test-4711", **given)
     row = await organization.row("llm_providers", provider="mistral")
     assert_shows(answer, row)
-    assert_holds(row, api_key_last4="-put", updated_by=organization.key_id, **given)
-    assert unsealed_key(organization, row) == "sk-put"
+    assert_holds(row, api_key_last4="4711", updated_by=organization.key_id, **given)
+    assert unsealed_key(organization, row) == "sk-of-a-test-4711"
 
 
 @checks("llm_providers.get")
@@ -110,7 +111,7 @@ async def check_chat_models(organization: StockedOrganization) -> None:
 
 @checks("usage.get")
 async def check_usage(organization: StockedOrganization) -> None:
-    until = datetime.now(UTC)
+    until = now()
     since = until.replace(hour=0, minute=0, second=0, microsecond=0)
     answer, rows = await undisturbed(
         lambda: organization.client.usage.get(since=since, until=until, group_by="kb,model,operation,day"),
@@ -155,9 +156,9 @@ async def check_put_budget(organization: StockedOrganization) -> None:
 async def _stored_budget(organization: StockedOrganization) -> Row:
     """Return the limits with what this month's charges add up to; nothing before the first limits are set."""
     charges = await organization.rows("spu_ledger")
-    now = datetime.now(UTC)
-    next_month = (now.year + now.month // 12, now.month % 12 + 1)
-    this_month = [row for row in charges if (row["created_at"].year, row["created_at"].month) == (now.year, now.month)]
+    begin = now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    end = (begin + timedelta(days=31)).replace(day=1)
+    this_month = [row for row in charges if row["created_at"] >= begin]
     for row in await organization.rows("budgets"):
         return {
             **{name: row[name] for name in ("soft", "hard", "month")},
@@ -166,7 +167,7 @@ async def _stored_budget(organization: StockedOrganization) -> Row:
             "reserved_usd": _usd(sum(each["nano_usd"] for each in row["reservations"])),
             "used": sum(each["count"] for each in this_month),
             "used_usd": _usd(sum(each["nano_usd"] for each in this_month)),
-            "resets_at": datetime(*next_month, 1, tzinfo=UTC),
+            "resets_at": end,
         }
     return {}
 
