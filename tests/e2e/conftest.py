@@ -17,8 +17,12 @@ from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
 from tests.span_receiver import SpanReceiver, exporting_to, receiving_spans
 
+pytest.register_assert_rewrite("tests.e2e.operations")
+
 UNHURRIED = {
     **QUICK,
+    # The receivers of webhooks are on this machine.
+    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
     "KB_JOB_LEASE_S": "30",
     "KB_KAFKA_SESSION_TIMEOUT_MS": "15000",
     "KB_MAX_KNOWLEDGE_BASES": "1000",

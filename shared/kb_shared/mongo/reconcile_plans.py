@@ -22,6 +22,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 from kb_shared.mongo.majority import seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.stored_time import now
 
 NAME = "reconcile_plans"
 REPAIRS = "reconcile_repairs"
@@ -148,7 +149,7 @@ def _new_row(
         "dry_run": dry_run,
         "state": state,
         "requested_by": requested_by,
-        "created_at": datetime.now(UTC),
+        "created_at": now(),
         "found": dict(found),
         "repaired": {},
     }

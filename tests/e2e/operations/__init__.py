@@ -1,0 +1,28 @@
+"""One check for each operation of the OpenAPI document: its answer to a client, compared with what MongoDB holds.
+
+An import of the package registers all checks.
+"""
+
+from tests.e2e.operations import (
+    administration,
+    authoring,
+    documents,
+    events,
+    knowledge_bases,
+    models_and_spending,
+    operating,
+    runs,
+    searches,
+)
+
+__all__ = [
+    "administration",
+    "authoring",
+    "documents",
+    "events",
+    "knowledge_bases",
+    "models_and_spending",
+    "operating",
+    "runs",
+    "searches",
+]
