@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from kb_client.errors import ApiError, KbClientError
-from kb_contracts.api.document_batches import RefusedDocument
+from kb_contracts.api.batches import RefusedEntry
 
 _NAMED: Final = 3
 
@@ -20,7 +20,7 @@ class FailedDocument:
     detail: str
 
     @classmethod
-    def from_problem(cls, document_id: str, problem: RefusedDocument) -> Self:
+    def from_problem(cls, document_id: str, problem: RefusedEntry) -> Self:
         fields = "".join(f"; {each.field}: {each.message}" for each in problem.fields or ())
         return cls(document_id, problem.status, problem.type, problem.detail + fields)
 

@@ -16,6 +16,7 @@ from tests.isolation.test_routes import A_RUN_ABOUT_THEIR_DOCUMENT, MATRIX, MISS
 SCOPES: Final = (Scope.READ, Scope.SEARCH, Scope.WRITE)
 OPEN: Final = {
     "GET /knowledge-bases": "lists the KBs of the key",
+    "POST /knowledge-bases:batch": "acts on the KBs of the key; others are 404 in their outcomes",
     "GET /documents/{document_id}/chunks": "chunks in a KB of the key, which the query names",
     "GET /documents/{document_id}": "documents in a KB of the key, with their state in these KBs",
     "GET /events": "events of KBs of the key",
@@ -205,6 +206,16 @@ async def test_a_search_over_all_knowledge_bases_finds_those_of_the_key_only(ten
     assert everywhere["results"] == []
     named = {"query": "text", "kb_ids": [tenants.victim.kb.kb_id]}
     assert (await ask(tenants, others, "POST", "/knowledge-bases/search", named))["type"] == "not-found"
+
+
+async def test_a_limited_key_acts_on_its_knowledge_bases_only(tenants: TwoTenants, its_own: str, others: str) -> None:
+    entries = [{"kb_id": kb_id, "action": "retry_failed"} for kb_id in (tenants.victim.kb.kb_id, MISSING["kb_id"])]
+    answer = await ask(tenants, its_own, "POST", "/knowledge-bases:batch", {"entries": entries})
+    assert [outcome["problem"] is None for outcome in answer["outcomes"]] == [True, False]
+    answer = await ask(tenants, others, "POST", "/knowledge-bases:batch", {"entries": entries})
+    theirs, missing = answer["outcomes"]
+    assert theirs["problem"] == missing["problem"]
+    assert theirs["problem"]["type"] == "not-found"
 
 
 @pytest.mark.parametrize("name", ["prompt_id", "agent_id", "kb_id", "kb_ids", "document_id", "thread_id"])

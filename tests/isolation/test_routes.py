@@ -84,6 +84,13 @@ class Route:
 
 MATRIX = [
     Route("kb-api", "POST", "/knowledge-bases", Scope.WRITE, body={"name": "n"}),
+    Route(
+        "kb-api",
+        "POST",
+        "/knowledge-bases:batch",
+        Scope.WRITE,
+        body={"entries": [{"kb_id": MISSING["kb_id"], "action": "pause"}]},
+    ),
     Route("kb-api", "POST", "/knowledge-bases/preview", Scope.READ, body={"text": "mine"}),
     Route("kb-api", "GET", "/knowledge-bases", Scope.READ, query={"name_search": "KB"}),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}", Scope.READ),
@@ -378,6 +385,21 @@ async def test_filters_and_tags_of_a_request_reach_no_other_organization(tenants
         f"{base}/knowledge-bases", json={"name": "n", "tag_ids": [ONLY_THE_VICTIMS_TAG]}, headers=headers
     )
     assert create.json()["type"] == "unknown-tag"
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "reindex", "retry_failed"])
+async def test_their_knowledge_base_in_a_batch_is_the_same_404_as_one_that_does_not_exist(
+    tenants: TwoTenants, prober_key: str, action: str
+) -> None:
+    kb_ids = (tenants.victim.kb.kb_id, MISSING["kb_id"])
+    answer = await tenants.clients["kb-api"].post(
+        f"/v0/orgs/{PROBER}/knowledge-bases:batch",
+        json={"entries": [{"kb_id": kb_id, "action": action} for kb_id in kb_ids]},
+        headers={"Authorization": f"Bearer {prober_key}"},
+    )
+    theirs, nonexistent = answer.json()["outcomes"]
+    assert (theirs["problem"]["status"], theirs["job_id"]) == (404, None)
+    assert theirs["problem"] == nonexistent["problem"]
 
 
 async def test_a_run_about_their_document_is_the_same_404_as_about_one_that_does_not_exist(

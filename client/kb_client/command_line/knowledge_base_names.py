@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 
 KnowledgeBaseArgument = Annotated[str, typer.Argument(metavar="KB", help="Name or id of the knowledge base.")]
+KnowledgeBaseArguments = Annotated[list[str], typer.Argument(metavar="KB", help="Names or ids of knowledge bases.")]
 
 _ID: Final = re.compile(r"[0-9a-f]{24}")
 _NAMED: Final = 10

@@ -9,7 +9,12 @@ from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
-from kb_client.command_line.knowledge_base_names import KnowledgeBaseArgument, find_knowledge_base
+from kb_client.command_line.knowledge_base_actions import carry_out_on_each
+from kb_client.command_line.knowledge_base_names import (
+    KnowledgeBaseArgument,
+    KnowledgeBaseArguments,
+    find_knowledge_base,
+)
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
 from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
 from kb_client.command_line.output_format import Output, OutputFormat, OutputWithoutIds
@@ -192,41 +197,28 @@ def stats(context: typer.Context, kb: KnowledgeBaseArgument, *, output: OutputWi
     print_answer(counted, output, show=lambda: _print_stats(counted))
 
 
-@app.command(epilog=examples("kb kb pause handbook"))
-def pause(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
-    """Stop indexing. Searches go on."""
-    with open_client(context) as client:
-        changed = client.knowledge_bases.pause(find_knowledge_base(client, kb).kb_id)
-    print_answer(
-        changed,
-        output,
-        id_field="kb_id",
-        show=lambda: print(f"paused {changed.name}; `kb kb resume` goes on with the documents that wait"),
-    )
+@app.command(epilog=examples("kb kb pause handbook policies"))
+def pause(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Output = "table") -> None:
+    """Stop indexing. Searches go on, and `kb kb resume` goes on with the documents that wait."""
+    carry_out_on_each(context, kbs, action="pause", output=output, id_field="kb_id")
 
 
-@app.command(epilog=examples("kb kb resume handbook"))
-def resume(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
+@app.command(epilog=examples("kb kb resume handbook policies"))
+def resume(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Output = "table") -> None:
     """Resume indexing."""
-    with open_client(context) as client:
-        changed = client.knowledge_bases.resume(find_knowledge_base(client, kb).kb_id)
-    print_answer(changed, output, id_field="kb_id", show=lambda: print(f"resumed {changed.name}"))
+    carry_out_on_each(context, kbs, action="resume", output=output, id_field="kb_id")
 
 
-@app.command(epilog=examples("kb kb reindex handbook"))
-def reindex(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
+@app.command(epilog=examples("kb kb reindex handbook policies"))
+def reindex(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Output = "table") -> None:
     """Index all documents again. Passages whose text is the same cost nothing."""
-    with open_client(context) as client:
-        started = client.knowledge_bases.reindex(find_knowledge_base(client, kb).kb_id)
-    print_answer(started, output, id_field="job_id", show=lambda: print(started.message))
+    carry_out_on_each(context, kbs, action="reindex", output=output, id_field="job_id")
 
 
-@app.command("retry-failed", epilog=examples("kb kb retry-failed handbook"))
-def retry_failed(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
+@app.command("retry-failed", epilog=examples("kb kb retry-failed handbook policies"))
+def retry_failed(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Output = "table") -> None:
     """Try the documents again that could not be indexed."""
-    with open_client(context) as client:
-        started = client.knowledge_bases.retry_failed(find_knowledge_base(client, kb).kb_id)
-    print_answer(started, output, id_field="job_id", show=lambda: print(started.message))
+    carry_out_on_each(context, kbs, action="retry_failed", output=output, id_field="job_id")
 
 
 @app.command(epilog=examples("kb kb explain handbook handbook.travel-4f1c2a9b7d3e5a60"))

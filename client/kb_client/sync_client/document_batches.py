@@ -11,7 +11,8 @@ from kb_client.call import BatchProgress
 from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpUnprocessableContent
 from kb_client.json_encoding import encode_body, encode_metadata
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.document_batches import MAX_BATCHED, BatchOutcomes
+from kb_contracts.api.batches import MAX_BATCHED
+from kb_contracts.api.document_batches import BatchOutcomes
 from kb_contracts.api.documents import AcceptedChange, PageOfText
 
 MAX_BATCH_BYTES: Final = 1_800_000

@@ -1,38 +1,36 @@
 """Batches of documents: each one has an outcome of its own."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, Field
 
-from kb_contracts.api.documents import PutDocument
+from kb_contracts.api.batches import MAX_BATCHED, DescribedAs, RefusedEntry
+from kb_contracts.api.documents import PatchTags, PutDocument
 from kb_contracts.api.model import StrictModel, example
-from kb_contracts.api.problems import FieldProblem
 from kb_contracts.identifiers import Identifier
-
-MAX_BATCHED: Final = 100
 
 
 class BatchedDocument(PutDocument):
     """A document to create or replace, as `PUT /documents/{document_id}` does."""
 
+    action: Literal["put"] = "put"
     document_id: Identifier
 
 
-class _DescribedAsDocument:
-    """Describes an unchecked document in OpenAPI."""
+class BatchedTags(PatchTags):
+    """New tags of a document, as `PATCH /documents/{document_id}/tags` replaces them."""
 
-    def __get_pydantic_json_schema__(self, _core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return handler(BatchedDocument.__pydantic_core_schema__)
+    model_config = example({"action": "replace_tags", "document_id": "travel", "tag_ids": ["hr", "public"]})
+
+    action: Literal["replace_tags"]
+    document_id: Identifier
 
 
-UncheckedDocument = Annotated[dict[str, Any], _DescribedAsDocument()]
-"""A document of a batch. Each is checked by itself, so that a bad one does not refuse the others."""
+UncheckedDocument = Annotated[dict[str, Any], DescribedAs(BatchedDocument | BatchedTags)]
 
 
 class BatchOfDocuments(StrictModel):
-    """Documents to create or replace.
+    """Documents to create or replace, and tags to replace.
 
     With a `revision` of their own they can be sent again: nothing changes that was accepted before.
     """
@@ -46,23 +44,13 @@ class BatchOfDocuments(StrictModel):
                     "tag_ids": ["hr"],
                     "upload_date": "2026-01-31T12:00:00Z",
                     "text": "Employees have 30 days of leave a year.",
-                }
+                },
+                {"action": "replace_tags", "document_id": "travel", "tag_ids": ["hr", "public"]},
             ]
         }
     )
 
     documents: Annotated[list[UncheckedDocument], Field(min_length=1, max_length=MAX_BATCHED)]
-
-
-class RefusedDocument(BaseModel):
-    """Problem of one document, as `PUT /documents/{document_id}` would have returned it."""
-
-    status: int = Field(description="HTTP status of the problem.")
-    type: str = Field(description="Slug of the problem.")
-    detail: str = Field(description="Explanation of the problem and what to do about it.")
-    fields: list[FieldProblem] | None = Field(
-        default=None, description="Fields that are not valid. Only in a `validation-error`."
-    )
 
 
 class BatchOutcome(BaseModel):
@@ -71,15 +59,18 @@ class BatchOutcome(BaseModel):
     document_id: str | None = Field(description="Id of the document; null if it has no usable one.")
     revision: int | None = Field(description="Revision of the accepted event; null if the document was refused.")
     changed: bool = Field(description="Whether the event can change the document, as in `PUT`.")
-    problem: RefusedDocument | None = Field(description="Problem of the document; null if it was accepted.")
+    problem: RefusedEntry | None = Field(description="Problem of the document; null if it was accepted.")
 
 
 class BatchOutcomes(BaseModel):
     model_config = example(
         {
-            "accepted_count": 1,
+            "accepted_count": 2,
             "refused_count": 0,
-            "outcomes": [{"document_id": "handbook", "revision": 1, "changed": True, "problem": None}],
+            "outcomes": [
+                {"document_id": "handbook", "revision": 1, "changed": True, "problem": None},
+                {"document_id": "travel", "revision": 4, "changed": True, "problem": None},
+            ],
         }
     )
 

@@ -8,6 +8,7 @@ from pymongo import AsyncMongoClient
 
 from kb_api import document_revisions
 from kb_api.searchable_documents import SearchableDocuments
+from kb_contracts.documents import OcrCompleted, TagsChanged
 from kb_local.python_server import SearchNodeProcess
 from kb_shared.mongo import document_index, document_texts, documents
 from kb_shared.mongo.documents import AppliedEvent, Document, MetadataFacet, TagsFacet, TextFacet, chunk_metadata_digest
@@ -207,6 +208,33 @@ async def test_a_bad_document_of_a_batch_does_not_refuse_the_others(organization
         422,
         "validation-error",
     )
+
+
+async def test_tags_of_several_documents_are_replaced_by_a_batch_without_their_texts(
+    organization: OrganizationClient,
+) -> None:
+    for document_id in ("d0", "d1"):
+        await organization.project(document_id, name=document_id, tag_ids=("a",))
+    retag = {"action": "replace_tags", "tag_ids": ["b"]}
+    entries = [
+        {**retag, "document_id": "d0"},
+        {**retag, "document_id": "unknown"},
+        {**retag, "document_id": "d1", "document_name": "n"},
+        {**retag, "document_id": "d1", "revision": 9},
+        {**BODY, "document_id": "d2", "action": "put"},
+        {**BODY, "document_id": "d3", "action": "rename"},
+    ]
+    answer = await organization.ok("POST", "/documents:batch", json={"documents": entries})
+    problems = [outcome["problem"] and outcome["problem"]["type"] for outcome in answer["outcomes"]]
+    assert problems == [None, "not-found", "validation-error", None, None, "validation-error"]
+    assert answer["outcomes"][3]["revision"] == 9
+    published = {event.document_id: event for event, _ in await accepted(organization)}
+    assert sorted(published) == ["d0", "d1", "d2"]
+    for document_id in ("d0", "d1"):
+        event = published[document_id]
+        assert isinstance(event, TagsChanged)
+        assert event.tag_ids == ["b"]
+    assert isinstance(published["d2"], OcrCompleted)
 
 
 async def test_a_wait_ends_when_both_search_indexes_have_the_document_and_many_waits_share_one_lookup(

@@ -156,10 +156,11 @@ class AsyncDocuments(AsyncResource):
 
     @operation
     def batch(self, documents: Sequence[Mapping[str, Any]]) -> ApiCall[BatchOutcomes]:
-        """Create or replace up to 100 documents, each with an outcome of its own. `in_batches` sends any number.
+        """Create, replace or retag up to 100 documents, each with an outcome of its own. `in_batches` sends any number.
 
         Args:
-            documents: arguments of `put` for each document, with its `document_id`.
+            documents: arguments of `put` for each document, with its `document_id`; or those of `replace_tags`, with
+                `"action": "replace_tags"`.
         """
         sent = [
             {**each, "metadata": encode_metadata(each["metadata"])} if "metadata" in each else each

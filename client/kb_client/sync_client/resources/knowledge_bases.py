@@ -8,6 +8,7 @@ from kb_client.json_encoding import encode_metadata
 from kb_client.sync_client.operation import SyncResource, listing, operation
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.jobs import Reindexing, RequestedDocument, Retrying
+from kb_contracts.api.knowledge_base_batches import ActionOutcomes, BatchedAction
 from kb_contracts.api.knowledge_bases import (
     ChunkerName,
     KnowledgeBaseList,
@@ -383,6 +384,15 @@ class SyncKnowledgeBases(SyncResource):
     def resume(self, kb_id: str) -> ApiCall[KnowledgeBaseView]:
         """Resume indexing."""
         return ApiCall("POST", "/knowledge-bases/{kb_id}/resume", KnowledgeBaseView, ids={"kb_id": kb_id})
+
+    @operation
+    def batch(self, entries: Sequence[BatchedAction | Mapping[str, str]]) -> ApiCall[ActionOutcomes]:
+        """Pause, resume, reindex or retry up to 100 knowledge bases, each with an outcome of its own.
+
+        Args:
+            entries: a `kb_id` and an `action` each: `pause`, `resume`, `reindex` or `retry_failed`.
+        """
+        return ApiCall("POST", "/knowledge-bases:batch", ActionOutcomes, body={"entries": entries})
 
     @operation
     def reconcile(self, kb_id: str, *, dry_run: bool | Unset = UNSET) -> ApiCall[PlanView]:

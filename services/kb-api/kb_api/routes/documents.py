@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Query, Request
 
-from kb_api.accept_batch import accept_batch
+from kb_api.accept_documents import accept_documents
 from kb_api.dependencies import (
     Database,
     DocumentEventPublisher,
@@ -106,16 +106,19 @@ async def get(
 @router.post(
     "/documents:batch",
     operation_id="documents.batch",
-    summary="Create or replace several documents",
+    summary="Create, replace or retag several documents",
     response_model=BatchOutcomes,
 )
 async def put_batch(publisher: DocumentEventPublisher, caller: DocumentWriter, body: BatchOfDocuments) -> BatchOutcomes:
-    """Publish `document.ocr_completed.v1` of each document; a document that is refused does not affect the others.
+    """Publish the event of each document; a document that is refused does not affect the others.
+
+    Without `action`, or with `put`, an entry creates or replaces a document. With `replace_tags` it has only
+    `document_id`, all `tag_ids` of the document, and perhaps a `revision`; its text is not needed.
 
     The answer is 200 whatever becomes of the documents: read `outcomes`. After a failure send those that were refused
     again, or all of them, each with its `revision`.
     """
-    outcomes = await accept_batch(publisher, caller, body.documents)
+    outcomes = await accept_documents(publisher, caller, body.documents)
     refused = sum(outcome.problem is not None for outcome in outcomes)
     return BatchOutcomes(accepted_count=len(outcomes) - refused, refused_count=refused, outcomes=outcomes)
 

@@ -1,13 +1,17 @@
 """Routes of jobs on a KB: start, watch, cancel, pause, resume."""
 
 from kb_api import request_document, run_job
+from kb_api.act_on_knowledge_bases import act_on_knowledge_bases
 from kb_api.dependencies import Cursors, Database, LifeCycle, Reader, Writer
+from kb_api.job_response import reindexing_view, retrying_view
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
-from kb_api.run_job import JobProgress, JobStart
+from kb_api.run_job import JobProgress
 from kb_contracts.api.jobs import JobList, JobView, Reindexing, RequestedDocument, Retrying
+from kb_contracts.api.knowledge_base_batches import ActionOutcomes, BatchOfActions
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_shared.http.cursors import CursorParameter, CursorScope
+from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -28,8 +32,7 @@ async def start_reindexing(database: Database, life_cycle: LifeCycle, caller: Wr
     If such a job runs already, it is returned.
     """
     started = await run_job.start_reindexing(database, caller, kb_id=kb_id, life_cycle=life_cycle)
-    count = started.job.total if started.job else 0
-    return Reindexing(**_described(started, f"{count} documents are being indexed again."), document_count=count)
+    return reindexing_view(started)
 
 
 @router.post(
@@ -45,15 +48,7 @@ async def start_retrying(database: Database, life_cycle: LifeCycle, caller: Writ
     If such a job runs already, it is returned.
     """
     started = await run_job.start_retrying(database, caller, kb_id=kb_id, life_cycle=life_cycle)
-    count = started.job.total if started.job else 0
-    return Retrying(**_described(started, f"{count} failed documents are tried again."), retry_count=count)
-
-
-def _described(started: JobStart, what: str) -> dict[str, str | None]:
-    if started.job is None:
-        return {"status": "done", "job_id": None, "message": "There is nothing to do."}
-    message = what if started.is_new else f"This runs already: {what}"
-    return {"status": "running", "job_id": started.job.job_id, "message": message}
+    return retrying_view(started)
 
 
 @router.post(
@@ -162,6 +157,26 @@ async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_i
     """Index the documents that waited while the knowledge base was paused."""
     kb = await resume_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return (await views(database, caller.organization_id, [kb]))[0]
+
+
+@router.post(
+    "/knowledge-bases:batch",
+    operation_id="knowledge_bases.batch",
+    summary="Pause, resume or reindex several knowledge bases",
+    response_model=ActionOutcomes,
+)
+@open_to_limited_keys
+async def act_on_several(
+    database: Database, life_cycle: LifeCycle, caller: Writer, body: BatchOfActions
+) -> ActionOutcomes:
+    """Carry out an action on each knowledge base; one that is refused does not affect the others.
+
+    The answer is 200 whatever becomes of them: read `outcomes`. After a failure send those that were refused again,
+    or all of them.
+    """
+    outcomes = await act_on_knowledge_bases(database, caller, body.entries, life_cycle=life_cycle)
+    refused = sum(outcome.problem is not None for outcome in outcomes)
+    return ActionOutcomes(accepted_count=len(outcomes) - refused, refused_count=refused, outcomes=outcomes)
 
 
 def _view(shown: JobProgress) -> JobView:

@@ -1,0 +1,70 @@
+"""Carries out the entries of a batch one after the other, so that those about the same resource keep their order.
+
+After a failure of the database the others are not tried: each would wait for it, and the request would take minutes.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from kb_contracts.api.batches import RefusedEntry
+from kb_contracts.identifiers import is_identifier
+from kb_shared.errors import KbError, Parked, RequestError, TransientError
+from kb_shared.http.problems import MAX_FIELDS, as_request_error, field_problem, invalid_fields
+from kb_shared.mongo.database import mongo_errors
+
+UncheckedEntry: TypeAlias = Mapping[str, Any]
+Entry = TypeVar("Entry", bound=BaseModel)
+Outcome = TypeVar("Outcome", bound=BaseModel)
+
+
+async def carry_out_entries(
+    sent: Sequence[UncheckedEntry],
+    *,
+    parse: Callable[[UncheckedEntry], Entry],
+    carry_out: Callable[[Entry], Awaitable[Outcome]],
+    refuse: Callable[[UncheckedEntry, RefusedEntry], Outcome],
+) -> list[Outcome]:
+    """Return what became of each entry, in their order.
+
+    Args:
+        sent: entries that nothing is known of.
+        parse: checks an entry. Raises RequestError.
+        carry_out: carries an entry out, as a whole or not at all.
+        refuse: makes the outcome of an entry that has a problem.
+    """
+    outcomes: list[Outcome] = []
+    failure: KbError | None = None
+    for each in sent:
+        try:
+            entry = parse(each)
+            if failure is not None:
+                raise failure
+            with mongo_errors():
+                outcomes.append(await carry_out(entry))
+        except RequestError as error:
+            outcomes.append(refuse(each, _problem(error)))
+        except (TransientError, Parked) as error:
+            failure = error
+            outcomes.append(refuse(each, _problem(as_request_error(error))))
+    return outcomes
+
+
+def parse_entry(model: type[Entry], sent: UncheckedEntry) -> Entry:
+    """Check an entry. Raises RequestError 422 `validation-error`."""
+    try:
+        return model.model_validate(sent)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_FIELDS]
+        raise invalid_fields([field_problem(("entry", *each["loc"]), each["msg"]) for each in found]) from None
+
+
+def usable_id(sent: UncheckedEntry, field: str) -> str | None:
+    """Return the id that an entry has in `field`, if it can be repeated in the answer."""
+    given = sent.get(field)
+    return given if isinstance(given, str) and is_identifier(given) else None
+
+
+def _problem(error: RequestError) -> RefusedEntry:
+    return RefusedEntry(status=error.status, type=error.slug, detail=error.detail, fields=error.extra.get("fields"))
