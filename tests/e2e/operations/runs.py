@@ -60,7 +60,7 @@ async def check_get(organization: StockedOrganization) -> None:
 
 @checks("runs.cancel")
 async def check_cancel(organization: StockedOrganization) -> None:
-    """Nobody works on this run, so that it can't end before it is cancelled."""
+    """No process works on this run, so that it can't end before it is cancelled."""
     now = datetime.now(UTC)
     run = Run(
         run_id=new_id(),
