@@ -30,7 +30,7 @@ TRAVEL_TEXT: Final = "A night in a hotel in London may cost 220 euros."
 LONG_TEXT: Final = "\n\n".join(map(paragraph, "abc"))
 UPLOADED_AT: Final = datetime(2026, 1, 31, tzinfo=UTC)
 DEMO: Final = "demo-extractive"
-PROVIDER, PROVIDER_KEY = "openai", "sk-of-a-test"
+PROVIDER, PROVIDER_KEY = "openai", "sk-of-no-account"
 QUESTION: Final = "How many days of leave do employees have?"
 
 

@@ -144,7 +144,7 @@ async def _add_dead_letter(running: RunningSystem, organization_id: str) -> None
 
 
 async def _add_unsendable_message(running: RunningSystem, organization_id: str) -> None:
-    """Store a document event as one that Kafka has refused."""
+    """Store a document event as one that Kafka has refused. No caller waits for it, so it is redriven whole."""
     database = running.system.database
     event = Upstream(organization_id).ocr(REFUSED, [REFUSED], tags=[])
     key = f"{organization_id}/{REFUSED}".encode()
