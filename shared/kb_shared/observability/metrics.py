@@ -337,7 +337,7 @@ WEBHOOK_DEAD = Counter(
     "Deliveries that were given up, after a day or because their webhook was disabled. Rising: tell the organization,"
     " which lists and repeats them at /webhooks/{webhook_id}/deliveries.",
 )
-EVENT_STREAMS = Gauge(
+EVENT_STREAMS = MeasuredGauge(
     "kb_event_streams", "Connections that follow GET /events. Near KB_HTTP_MAX_STREAMS: add a replica of kb-api."
 )
 RECONCILER_DRIFT = Gauge(

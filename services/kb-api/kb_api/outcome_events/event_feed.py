@@ -52,6 +52,7 @@ class EventFeed:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop`, then end all streams."""
+        self._count_streams()
         stopping = asyncio.create_task(self._close_at(stop))
         try:
             while not stop.is_set():
@@ -61,6 +62,9 @@ class EventFeed:
         finally:
             stopping.cancel()
             self._close()
+
+    def _count_streams(self) -> None:
+        EVENT_STREAMS.set(sum(self._streams.values()))
 
     @contextmanager
     def follow(self, organization_id: str, *, key_id: str) -> Iterator[None]:
@@ -74,16 +78,16 @@ class EventFeed:
         self._streams[key_id] = self._streams.get(key_id, 0) + 1
         followed = self._followed.setdefault(organization_id, _Followed())
         followed.streams += 1
-        EVENT_STREAMS.inc()
+        self._count_streams()
         # Its position may have risen since it was last looked at, which may have been never.
         self.signal.wake()
         try:
             yield
         finally:
-            EVENT_STREAMS.dec()
             self._streams[key_id] -= 1
             if not self._streams[key_id]:
                 del self._streams[key_id]
+            self._count_streams()
             followed.streams -= 1
             if not followed.streams:
                 del self._followed[organization_id]
