@@ -76,7 +76,7 @@ def complete(document: Schema, routers: Iterable[APIRouter]) -> Schema:
 
 def event_stream(event: TypeAliasType, *, description: str) -> JsonResponses:
     """Declare that a route can also answer with server-sent events, whose union is `event`."""
-    definitions = TypeAdapter(dict[str, event]).json_schema(ref_template=SCHEMAS + "{model}")["$defs"]  # type: ignore[valid-type]
+    definitions = TypeAdapter(dict[str, event]).json_schema(ref_template=SCHEMAS + "{model}")["$defs"]  # type: ignore[valid-type]  # a type at run time only
     schema = {"$ref": f"{SCHEMAS}{event.__name__}", "$defs": definitions}
     return {HTTPStatus.OK.value: {"description": description, "content": {EVENT_STREAM: {"schema": schema}}}}
 

@@ -236,7 +236,7 @@ def test_times_are_sent_with_their_offset_and_in_metadata_as_dates(serving: Serv
         b'"metadata":{"signed":{"$date":"2026-01-31T12:00:00+00:00"}}}'
     )
     with pytest.raises(ValueError, match="offset"):
-        client.documents.put("d", document_name="n", tag_ids=[], upload_date=datetime(2026, 1, 31), text="x")  # noqa: DTZ001
+        client.documents.put("d", document_name="n", tag_ids=[], upload_date=datetime(2026, 1, 31), text="x")  # noqa: DTZ001  # what is refused
 
 
 def test_an_id_stays_one_segment_of_the_path(serving: Serving) -> None:
@@ -275,7 +275,7 @@ def test_a_long_text_is_stored_in_pieces_with_its_progress(serving: Serving) -> 
 def collected_logs() -> Iterator[list[str]]:
     lines: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]
+    handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]  # of this handler only
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)

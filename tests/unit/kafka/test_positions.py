@@ -253,7 +253,7 @@ async def test_a_position_in_a_replaced_log_does_not_move_the_position_in_the_ne
         await positions.restart(assignment, [ZERO])
         return await answer(partitions)
 
-    client.end_offsets = replaced_meanwhile  # type: ignore[method-assign]
+    client.end_offsets = replaced_meanwhile  # type: ignore[method-assign]  # of this fake only
     await monitor.check(assignment)
     assert assignment.ledger.committable() == {ZERO: 0}
     assert (client.at, positions.mark(TOPIC)) == (0, f"topic-id={NEW}")

@@ -26,6 +26,38 @@ router = organization_router("events")
 
 Position = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
+After = Annotated[
+    Position | Literal["latest"] | None,
+    Query(
+        description="Only events behind this position, such as `next_after` of the page before; `latest`: only "
+        "future ones. Default: the oldest event that is kept, for a stream future ones."
+    ),
+]
+EventTypes = Annotated[
+    str | None,
+    Query(
+        max_length=1_000,
+        pattern=rf"^({_TYPE})(,({_TYPE}))*$",
+        description="Only events of these types, joined by commas.",
+        examples=["document.indexed.v1,document.index_failed.v1"],
+    ),
+]
+EventKbIds = Annotated[
+    str | None,
+    Query(
+        max_length=2_500,
+        pattern=rf"^{_KB_ID}(,{_KB_ID})*$",
+        description="Only events of these knowledge bases, joined by commas.",
+    ),
+]
+LastEventId = Annotated[
+    Position | None,
+    Header(
+        alias="Last-Event-ID",
+        description="For a stream: `id` of the last event that was received. It replaces `after`.",
+    ),
+]
+
 
 @router.get(
     "/events",
@@ -43,38 +75,11 @@ async def list_or_follow(
     caller: DocumentReader,
     *,
     request: Request,
-    after: Annotated[
-        Position | Literal["latest"] | None,
-        Query(
-            description="Only events behind this position, such as `next_after` of the page before; `latest`: only "
-            "future ones. Default: the oldest event that is kept, for a stream future ones."
-        ),
-    ] = None,
-    types: Annotated[
-        str | None,
-        Query(
-            max_length=1_000,
-            pattern=rf"^({_TYPE})(,({_TYPE}))*$",
-            description="Only events of these types, joined by commas.",
-            examples=["document.indexed.v1,document.index_failed.v1"],
-        ),
-    ] = None,
-    kb_ids: Annotated[
-        str | None,
-        Query(
-            max_length=2_500,
-            pattern=rf"^{_KB_ID}(,{_KB_ID})*$",
-            description="Only events of these knowledge bases, joined by commas.",
-        ),
-    ] = None,
+    after: After = None,
+    types: EventTypes = None,
+    kb_ids: EventKbIds = None,
     limit: Limit = DEFAULT_LIMIT,
-    last_event_id: Annotated[
-        Position | None,
-        Header(
-            alias="Last-Event-ID",
-            description="For a stream: `id` of the last event that was received. It replaces `after`.",
-        ),
-    ] = None,
+    last_event_id: LastEventId = None,
 ) -> Response | EventList:
     """Return what happened to documents and knowledge bases, oldest first, for seven days.
 
@@ -92,9 +97,16 @@ async def list_or_follow(
         page = await event_log.read_page(database, caller.organization_id, wanted, after=after, limit=limit)
         events = [to_view(event) for event in page.events]
         return EventList(events=events, next_after=page.next_after, has_more=page.has_more)
-    hold_until_answered(request.scope, feed.follow(caller.organization_id, key_id=caller.key_id))
     assert after is not None
-    # Refuses a position that has expired, while the answer can still have a status.
+    return await _follow(request, database, feed, caller=caller, wanted=wanted, after=after)
+
+
+async def _follow(
+    request: Request, database: Database, feed: EventFeed, *, caller: Caller, wanted: EventFilter, after: int
+) -> Response:
+    """Return a stream of the events behind a position. Refuses one that has expired."""
+    hold_until_answered(request.scope, feed.follow(caller.organization_id, key_id=caller.key_id))
+    # While the answer can still have a status.
     await event_log.read_page(database, caller.organization_id, wanted, after=after, limit=1)
 
     async def read_caller() -> Caller:
