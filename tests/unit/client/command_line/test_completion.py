@@ -32,7 +32,7 @@ NAMES = {
     ("kb", "--profile", "pro"): ["profiles", "pro", "--profile"],
     ("kb", "config", "use", ""): ["profiles", ""],
 }
-"""What a shell asks for, by the words of the line."""
+"""Arguments with which a shell asks for names, by the words of the line."""
 BASH = """
 source "$1"; PATH=$2; shift 2
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
