@@ -86,6 +86,22 @@ async def test_a_request_that_has_begun_is_answered_before_the_server_stops() ->
     assert (await answer).text == "done"
 
 
+async def test_a_server_without_requests_sleeps_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = 0
+    tick = uvicorn.Server.on_tick
+
+    async def count(serving: uvicorn.Server, counter: int) -> bool:
+        nonlocal ticks
+        ticks += 1
+        return await tick(serving, counter)
+
+    monkeypatch.setattr(uvicorn.Server, "on_tick", count)
+    async with serving(lambda settings, stop: server.run(Starlette(), settings, stop)):
+        ticks = 0
+        await asyncio.sleep(0.6)
+        assert ticks <= 1
+
+
 async def test_a_request_that_arrives_while_the_server_stops_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     stop_server = uvicorn.Server.shutdown
