@@ -78,7 +78,7 @@ def _keep_connection(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     profile: Annotated[
-        str | None, typer.Option("--profile", help="Profile of `kb login` to use. Also KB_PROFILE.")
+        str | None, typer.Option("--profile", metavar="PROFILE", help="Profile of `kb login` to use. Also KB_PROFILE.")
     ] = None,
     base_url: Annotated[str | None, typer.Option("--base-url", help="Address of the API. Also KB_BASE_URL.")] = None,
     organization: Annotated[

@@ -9,15 +9,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
-from aiokafka.errors import KafkaError
-
+from kb_client.extras import needs_extra
 from kb_contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, encode
 from kb_contracts.documents import key_of
 from kb_contracts.topics import DOCUMENT_EVENTS
-from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Producer, ProducerMessage
-from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.observability.tracing import HEADER
+
+with needs_extra("kafka"):
+    from aiokafka.errors import KafkaError
+
+    from kb_shared.errors import MessageRefused, TransientError
+    from kb_shared.kafka.producer import Producer, ProducerMessage
+    from kb_shared.kafka_connection.connection import KafkaConnection
+    from kb_shared.observability.tracing import HEADER
 
 MAX_REQUEST_BYTES: Final = MAX_EVENT_BYTES + 10_000
 # The client library's 16 KB are less than one event with its text: each would be a request of its own.

@@ -249,6 +249,10 @@ class PassageReplacedError(HttpGone):
     """
 
 
+class TextBeingReplacedError(HttpServiceUnavailable):
+    """The text was replaced each time it was being read; with `Retry-After`. Try again."""
+
+
 class NoGreaterRevisionError(HttpConflict):
     """The document has the greatest possible revision (2^63 - 1): send the revision yourself."""
 
@@ -459,6 +463,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "event-too-large": EventTooLargeError,
     "unknown-text-ref": UnknownTextRefError,
     "passage-replaced": PassageReplacedError,
+    "text-being-replaced": TextBeingReplacedError,
     "no-greater-revision": NoGreaterRevisionError,
     "dead-letter-too-large": DeadLetterTooLargeError,
     "events-expired": EventsExpiredError,

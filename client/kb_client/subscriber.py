@@ -14,15 +14,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from aiokafka import ConsumerRebalanceListener
-from aiokafka.errors import KafkaError
-
+from kb_client.extras import needs_extra
 from kb_contracts.cloudevents import Payload, decode
 from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import KB_EVENTS as TYPES
 from kb_contracts.topics import KB_EVENTS
-from kb_shared.kafka_connection.clients import consumer_client
-from kb_shared.kafka_connection.connection import KafkaConnection
+
+with needs_extra("kafka"):
+    from aiokafka import ConsumerRebalanceListener
+    from aiokafka.errors import KafkaError
+
+    from kb_shared.kafka_connection.clients import consumer_client
+    from kb_shared.kafka_connection.connection import KafkaConnection
 
 ACKNOWLEDGE_AFTER_S: Final = 1.0
 """Time after which finished events are acknowledged while further ones come."""

@@ -7,14 +7,18 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
 
 from kb_client import AsyncClient
+from kb_client.cli import main
 from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import CHUNK_SIZE, MODEL
 
@@ -31,21 +35,44 @@ class Shell:
 
     async def run(self, *arguments: str | Path, status: int = 0, typed: str = "") -> str:
         """Run one command, and return what it printed after checking its exit status."""
+        ended_with, printed, errors = await self._run([*map(str, arguments)], typed)
+        assert ended_with == status, printed + errors
+        return printed if status == 0 else printed + errors
+
+    async def read(self, *arguments: str | Path) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await self.run(*arguments, "--json"))
+        return answer
+
+    async def _run(self, arguments: list[str], typed: str) -> tuple[int | None, str, str]:
         process = await asyncio.create_subprocess_exec(
             KB,
-            *map(str, arguments),
+            *arguments,
             env=self.environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         printed, errors = (each.decode() for each in await process.communicate(typed.encode()))
-        assert process.returncode == status, printed + errors
-        return printed if status == 0 else printed + errors
+        return process.returncode, printed, errors
 
-    async def read(self, *arguments: str | Path) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await self.run(*arguments, "--json"))
-        return answer
+
+class QuickShell(Shell):
+    """Runs the commands in this process, because most of their time is the start of a program."""
+
+    async def _run(self, arguments: list[str], typed: str) -> tuple[int | None, str, str]:
+        return await asyncio.to_thread(self._run_here, arguments, typed)
+
+    def _run_here(self, arguments: list[str], typed: str) -> tuple[int | None, str, str]:
+        printed, errors = StringIO(), StringIO()
+        with (
+            patch.dict(os.environ, self.environment, clear=True),
+            patch("sys.stdin", StringIO(typed)),
+            redirect_stdout(printed),
+            redirect_stderr(errors),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main(arguments)
+        return int(ended.value.code or 0), printed.getvalue(), errors.getvalue()
 
 
 @pytest.fixture
@@ -65,6 +92,11 @@ def shell(running: RunningSystem, tmp_path: Path) -> Shell:
 
 
 @pytest.fixture
+def quick_shell(shell: Shell) -> QuickShell:
+    return QuickShell(shell.environment)
+
+
+@pytest.fixture
 async def folder(running: RunningSystem, tmp_path: Path) -> Path:
     """Files, and a knowledge base with the quick model of the tests that has the name of their folder."""
     folder = tmp_path / f"staff-{uuid4().hex[:8]}"
@@ -80,25 +112,27 @@ async def folder(running: RunningSystem, tmp_path: Path) -> Path:
     return folder
 
 
-async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(shell: Shell, folder: Path) -> None:
+async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(
+    quick_shell: QuickShell, folder: Path
+) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    printed = await shell.run("docs", "push", folder, status=1)
+    printed = await quick_shell.run("docs", "push", folder, status=1)
     assert "2 searchable, 1 failed" in printed
     assert "broken.pdf: it is damaged" in printed
     (folder / "broken.pdf").unlink()
 
-    found = await shell.run("search", "hotel in London", "--kb", folder.name, "--top", "1")
+    found = await quick_shell.run("search", "hotel in London", "--kb", folder.name, "--top", "1")
     assert "Travel policy" in found
     assert "220 euros" in found
-    answer = await shell.run("ask", "Who locks a lost phone?", "--kb", folder.name)
+    answer = await quick_shell.run("ask", "Who locks a lost phone?", "--kb", folder.name)
     assert "The help desk locks it." in answer
     assert "] phones" in answer
 
-    second = await shell.read("docs", "push", folder)
+    second = await quick_shell.read("docs", "push", folder)
     assert (second["counts"]["unchanged"], second["files"]) == (2, [])
 
     (folder / "travel.md").unlink()
-    third = await shell.read("docs", "push", folder, "--prune")
+    third = await quick_shell.read("docs", "push", folder, "--prune")
     assert (third["counts"]["unchanged"], third["counts"]["deleted"]) == (1, 1)
 
 
@@ -119,21 +153,21 @@ async def test_knowledge_bases_are_named_by_their_names_and_errors_say_what_to_d
     assert "Usage" in await shell.run("kb", "list", "--wrong", status=2)
 
 
-async def test_prompts_and_agents_are_made_and_asked(shell: Shell, folder: Path) -> None:
-    await shell.run("docs", "push", folder)
+async def test_prompts_and_agents_are_made_and_asked(quick_shell: QuickShell, folder: Path) -> None:
+    await quick_shell.run("docs", "push", folder)
     name = folder.name
-    await shell.run("prompts", "create", name, "--content", "Who locks a lost phone?", "--kb", name)
-    assert "The help desk locks it." in await shell.run("prompts", "run", name)
-    agent = await shell.read("agents", "create", name, "--instructions", "Answer briefly.", "--kb", name)
+    await quick_shell.run("prompts", "create", name, "--content", "Who locks a lost phone?", "--kb", name)
+    assert "The help desk locks it." in await quick_shell.run("prompts", "run", name)
+    agent = await quick_shell.read("agents", "create", name, "--instructions", "Answer briefly.", "--kb", name)
     assert [each["kb_name"] for each in agent["tools"]] == [name]
-    printed = await shell.run("chat", "--agent", name, "--json", typed="Who locks a lost phone?\nAnd a hotel?\n")
+    printed = await quick_shell.run("chat", "--agent", name, "--json", typed="Who locks a lost phone?\nAnd a hotel?\n")
     first, _second = (json.loads(line) for line in printed.splitlines())
     assert "help desk" in first["answer"]
-    edited = await shell.read("agents", "edit", name, "--max-iterations", "3")
+    edited = await quick_shell.read("agents", "edit", name, "--max-iterations", "3")
     assert (edited["max_iterations"], edited["instructions"]) == (3, "Answer briefly.")
     for kind in ("agents", "prompts"):
-        await shell.run(kind, "delete", name, "--yes")
-        assert name not in await shell.run(kind, "list", "--output", "csv", "--limit", "0")
+        await quick_shell.run(kind, "delete", name, "--yes")
+        assert name not in await quick_shell.run(kind, "list", "--output", "csv", "--limit", "0")
 
 
 async def test_the_key_of_a_provider_is_read_from_the_standard_input(shell: Shell) -> None:

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants import (
     backing_up,
+    calling,
     indexing,
     limiting,
     messaging,
@@ -21,6 +22,7 @@ from tests.mutants import (
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    *calling.MUTANTS,
     *indexing.MUTANTS,
     *limiting.MUTANTS,
     *messaging.MUTANTS,

@@ -128,6 +128,13 @@ MUTANTS: Final = (
         caught_by=in_file(_FINDING, "test_the_digest_follows_the_contents_alone"),
     ),
     Mutant(
+        "comments-of-a-pdf-are-headings",
+        f"{_FILES}/formats/pdf.py",
+        old="map(keep_literal, join_hyphenated(without_running_lines(texts)))",
+        new="join_hyphenated(without_running_lines(texts))",
+        caught_by=in_file("tests/unit/client/files/test_literal_lines.py", "test_comments_in_a_file_are_no_headings"),
+    ),
+    Mutant(
         "watch-reports-half-written-files",
         f"{_FILES}/watch.py",
         old="        if now_s - pending.since < self._quiet_s:\n",

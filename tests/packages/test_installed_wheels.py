@@ -102,6 +102,24 @@ def test_the_program_without_its_extra_says_how_to_install_it(publisher: UserEnv
     assert "pip install 'kb-client[cli]'" in publisher.run("kb", "search", "widgets", status=1)
 
 
+def test_a_module_without_its_extra_says_how_to_install_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    user = UserEnvironment(tmp_path_factory.mktemp("client"))
+    user.install(str(wheel_of("kb-client")), str(wheel_of("kb-contracts")))
+    try:
+        program = """
+        import kb_client.files.file_parser
+        for module in ("events", "subscriber"):
+            try:
+                __import__(f"kb_client.{module}")
+            except ImportError as error:
+                print(error)
+        """
+        printed = user.run("python", "-c", textwrap.dedent(program))
+        assert printed.count("pip install 'kb-client[kafka]'") == 2
+    finally:
+        user.remove()
+
+
 def test_the_client_and_the_contracts_are_typed(publisher: UserEnvironment) -> None:
     program = """
     from importlib.resources import files

@@ -18,12 +18,17 @@ class DescribedOption:
     takes_value: bool
     choices: tuple[str, ...] = ()
     """Values that it takes, if these are few."""
+    value: str = ""
+    """Word for its value in the help, such as `KB`, if it has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedArgument:
     usage: str
     help: str
+    value: str = ""
+    """Word for it in the help, such as `KB`."""
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,10 @@ def _option(parameter: Any, context: Any) -> DescribedOption:
         usage=usage,
         takes_value=not (parameter.is_flag or parameter.count),
         choices=tuple(found[1].split("|")) if found else (),
+        value=parameter.metavar or "",
     )
 
 
 def _argument(parameter: Any, context: Any) -> DescribedArgument:
     usage, shown = parameter.get_help_record(context) or (parameter.metavar or parameter.name, parameter.help or "")
-    return DescribedArgument(usage, shown)
+    return DescribedArgument(usage, shown, value=parameter.metavar or "", repeats=parameter.nargs == -1)

@@ -37,7 +37,9 @@ def login(
     *,
     base_url: Annotated[str | None, typer.Option("--base-url", help="Address of the API.")] = None,
     organization: Annotated[str | None, typer.Option("--organization", help="Id of the organization.")] = None,
-    profile: Annotated[str, typer.Option("--profile", help="Name of the profile to write.")] = DEFAULT_PROFILE,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="PROFILE", help="Name of the profile to write.")
+    ] = DEFAULT_PROFILE,
     output: Output = "table",
 ) -> None:
     """Ask for address, organization and key, try them, and keep them in a profile.

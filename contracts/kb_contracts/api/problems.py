@@ -87,6 +87,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "secret-shown-once": (409,),
     "service-unavailable": (503,),
     "tag-in-use": (409,),
+    "text-being-replaced": (503,),
     "tool-exists": (400,),
     "tool-limit": (422,),
     "too-many-at-once": (429,),

@@ -4,13 +4,14 @@ from typing import Final
 
 from kb_contracts.api.document_texts import DocumentText
 from kb_contracts.documents import Page
-from kb_shared.errors import NotFound, TransientError
+from kb_shared.errors import NotFound, RequestError, TransientError
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 
-_ATTEMPTS: Final = 2
-"""Number of attempts. A text can be swept after its document was read, if a newer one has replaced it."""
+_ATTEMPTS: Final = 3
+"""Number of texts that are tried. One can be swept after its document was read, if a newer one has replaced it."""
+_RETRY_AFTER_S: Final = 1.0
 
 
 async def read_text(database: Database, key: DocumentKey, *, start: int, end: int) -> DocumentText:
@@ -18,9 +19,11 @@ async def read_text(database: Database, key: DocumentKey, *, start: int, end: in
 
     Raises:
         NotFound: The organization has no such document, or it has no text.
-        TransientError: The text can't be read.
+        RequestError: 503 `text-being-replaced`.
+        TransientError: The text is damaged.
     """
-    for _ in range(_ATTEMPTS):
+    swept: set[str] = set()
+    while len(swept) < _ATTEMPTS:
         document = await documents.find(database, key)
         if document is None or document.text is None:
             raise NotFound("document with a text")
@@ -39,4 +42,12 @@ async def read_text(database: Database, key: DocumentKey, *, start: int, end: in
                 revision=document.text.revision,
                 pages=[Page(page=page, start=s, end=e) for page, s, e in part.pages if s < last and e > begin],
             )
-    raise TransientError("the text of the document can't be read")
+        if document.text.text_id in swept:
+            raise TransientError("the text of the document can't be read")
+        swept.add(document.text.text_id)
+    raise RequestError(
+        503,
+        "text-being-replaced",
+        "The text of the document was replaced each time it was being read. Try again after Retry-After.",
+        retry_after_s=_RETRY_AFTER_S,
+    )

@@ -11,7 +11,7 @@ import uvicorn
 _TICK_S: Final = 1.0
 
 
-class _Server(uvicorn.Server):
+class _ServerWithStop(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
         super().__init__(config)
         self._stop = stop
@@ -36,7 +36,7 @@ class _Server(uvicorn.Server):
 async def serve(config: uvicorn.Config, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve on `listener` until `stop`, then close it; requests that have begun may finish as `config` says."""
     try:
-        await _Server(config, stop).serve(sockets=[listener])
+        await _ServerWithStop(config, stop).serve(sockets=[listener])
     finally:
         listener.close()
 

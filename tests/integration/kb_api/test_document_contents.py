@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from pymongo import AsyncMongoClient
 
 from kb_api import document_revisions
@@ -11,6 +12,7 @@ from kb_api.searchable_documents import SearchableDocuments
 from kb_contracts.documents import OcrCompleted, TagsChanged
 from kb_local.python_server import SearchNodeProcess
 from kb_shared.mongo import document_index, document_texts, documents
+from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import AppliedEvent, Document, MetadataFacet, TagsFacet, TextFacet, chunk_metadata_digest
 from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import RunningMongo
@@ -144,6 +146,25 @@ async def test_a_part_of_a_text_is_counted_in_characters_whether_stored_in_a_row
 
     assert await organization.refused("GET", "/documents/none/text") == (404, "not-found")
     assert await organization.refused("GET", "/documents/small/text", start=5, end=4) == (422, "validation-error")
+
+
+async def test_a_text_that_is_replaced_whenever_it_is_read_has_to_be_read_later(
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await hear_of_text(organization, "busy", EMOJI_TEXT)
+    assert document.text is not None
+    texts = organization.database[document_texts.NAME]
+    await texts.delete_one({"_id": document.text.text_id})
+    assert await organization.refused("GET", "/documents/busy/text") == (503, "unavailable")
+    find_part = document_texts.find_part
+
+    async def find_after_replacement(database: Database, organization_id: str, identity: str, **part: int) -> Any:
+        key = {"organization_id": organization_id, "document_id": "busy"}
+        await database[documents.NAME].update_one(key, {"$set": {"text_id": f"{identity}-newer"}})
+        return await find_part(database, organization_id, identity, start=part["start"], end=part["end"])
+
+    monkeypatch.setattr(document_texts, "find_part", find_after_replacement)
+    assert await organization.refused("GET", "/documents/busy/text") == (503, "text-being-replaced")
 
 
 async def test_a_citation_opens_until_its_document_changes_and_then_says_that_it_was_replaced(

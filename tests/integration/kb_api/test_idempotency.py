@@ -1,6 +1,8 @@
 """A POST with an `Idempotency-Key` takes effect once, whatever happens to its answer."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,11 @@ async def post(
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {others.get('api_key', organization.key)}", "Idempotency-Key": key}
     return await organization.http.post(organization.base + path, headers=headers, json=body or NEW_KB)
+
+
+async def in_another_context(request: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    """Send a request while another one is carried out in this process, whose recorders are not its own."""
+    return await asyncio.create_task(request, context=Context())
 
 
 async def kbs_of(organization: OrganizationClient) -> int:
@@ -100,27 +107,36 @@ async def test_a_key_that_is_no_key_is_refused(organization: OrganizationClient,
 
 async def test_a_request_whose_key_was_taken_over_has_no_effect(organization: OrganizationClient, api: KbApi) -> None:
     taken_over: list[httpx.Response] = []
+    differing: list[httpx.Response] = []
 
     async def lose_the_lease() -> None:
         if not taken_over:
             await api.database[idempotency_keys.NAME].update_one(
                 {"organization_id": organization.organization_id}, [{"$set": {"until": {"$subtract": ["$$NOW", 1]}}}]
             )
+            differing.append(await in_another_context(post(organization, body={"name": "m"})))
             # Appended before it is sent: this failpoint is also reached by the other request.
             taken_over.append(httpx.Response(0))
-            taken_over[0] = await post(organization)
+            taken_over[0] = await in_another_context(post(organization))
 
     async with failpoints.during("idempotency.after_claim", lose_the_lease):
         late = await post(organization)
     assert taken_over[0].status_code == 201
     assert (late.status_code, late.json()["type"]) == (409, "idempotency-key-in-use")
+    assert (differing[0].status_code, differing[0].json()["type"]) == (422, "idempotency-key-reused")
     assert await kbs_of(organization) == 1
+    # The entry of the change that was undone is undone with it.
+    recorded = (await organization.ok("GET", "/audit"))["entries"]
+    assert sorted(entry["status"] for entry in recorded) == [201, 409, 422]
 
 
 async def test_a_repeated_job_is_the_first_one(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     plans = [(await post(organization, f"/knowledge-bases/{kb_id}/reconcile", key="plan")).json() for _ in range(2)]
     assert plans[0] == plans[1]
+    another = (await organization.create())["kb_id"]
+    differing = await post(organization, f"/knowledge-bases/{another}/reconcile", key="plan")
+    assert (differing.status_code, differing.json()["type"]) == (422, "idempotency-key-reused")
     assert await organization.database[reconcile_plans.NAME].count_documents({"kb_id": kb_id}) == 1
 
 

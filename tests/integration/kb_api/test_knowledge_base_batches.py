@@ -89,10 +89,11 @@ async def test_what_was_done_before_a_failure_of_the_database_stays_and_the_rest
         return await pause_knowledge_base(*arguments, kb_id=kb_id, **named)
 
     monkeypatch.setattr(act_on_knowledge_bases, "pause_knowledge_base", fail_at_the_second)
-    answer = await organization.ok("POST", PATH, json=batch(*((kb_id, "pause") for kb_id in kb_ids)))
+    sent = batch(*((kb_id, "pause") for kb_id in kb_ids), (kb_ids[0], "explode"))
+    answer = await organization.ok("POST", PATH, json=sent)
     assert reached == kb_ids[:2]
     statuses = [outcome["problem"] and outcome["problem"]["status"] for outcome in answer["outcomes"]]
-    assert statuses == [None, 503, 503]
+    assert statuses == [None, 503, 503, 422]
     paused = [(await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["paused_at"] for kb_id in kb_ids]
     assert [each is not None for each in paused] == [True, False, False]
 

@@ -1,22 +1,27 @@
-"""Completion for bash: a function that knows all commands, so that no process is started when Tab is pressed."""
+"""Completion for bash: a function that knows all commands, so that only names need a process when Tab is pressed."""
 
 from collections.abc import Sequence
 
 from kb_client.command_line.command_tree import DescribedCommand
+from kb_client.command_line.completion.names import names_of, names_of_arguments
 from kb_client.command_line.completion.quoting import in_single_quotes as quoted
 
 _FUNCTIONS = """\
 _kb() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local command=kb subcommands options valued choices at word
+    local command=kb subcommands options valued arguments choices names= at word position=0
+    local -a before=("${COMP_WORDS[@]:1:COMP_CWORD - 1}")
     _kb_describe
     for ((at = 1; at < COMP_CWORD; at++)); do
         word=${COMP_WORDS[at]}
         if [[ " $valued " == *" $word "* ]]; then
             ((at++))
         elif [[ " $subcommands " == *" $word "* ]]; then
+            [[ $command == kb ]] && before=("${COMP_WORDS[@]:1:at - 1}")
             command="$command $word"
             _kb_describe
+        elif [[ $word != -* ]]; then
+            ((position++))
         fi
     done
     COMPREPLY=()
@@ -28,7 +33,34 @@ _kb() {
         COMPREPLY=($(compgen -W "$options" -- "$current"))
     elif [[ -n $subcommands ]]; then
         COMPREPLY=($(compgen -W "$subcommands" -- "$current"))
+    else
+        _kb_argument
     fi
+    [[ -n $names ]] && _kb_names
+}
+
+_kb_argument() {
+    local -a kinds=($arguments)
+    ((${#kinds[@]})) || return
+    local last=${kinds[${#kinds[@]} - 1]}
+    names=${kinds[position]-}
+    [[ -z $names && $last == *... ]] && names=$last
+    names=${names%...}
+    [[ $names == - ]] && names=
+}
+
+_kb_names() {
+    local name typed=${current//\\\\/}
+    [[ $current == [\\"\\']* ]] && typed=${current#?}
+    compopt +o default 2> /dev/null
+    while IFS= read -r name; do
+        if [[ $current != [\\"\\']* ]]; then
+            printf -v name %q "$name"
+        elif [[ $name == *[\\"\\'\\`\\\\\\$!]* ]]; then
+            continue
+        fi
+        COMPREPLY+=("$name")
+    done < <(kb __complete "$names" "$typed" "${before[@]}" 2> /dev/null)
 }
 
 complete -o default -F _kb kb
@@ -48,14 +80,17 @@ def bash_script(commands: Sequence[DescribedCommand]) -> str:
             f"    {quoted(' '.join(each.path))})",
             f"        subcommands={quoted(' '.join(each.subcommands))}",
             f"        options={quoted(' '.join(name for option in each.options for name in option.names))}",
-            f"        valued={quoted(' '.join(_valued(each)))} ;;",
+            f"        valued={quoted(' '.join(_valued(each)))}",
+            f"        arguments={quoted(' '.join(names_of_arguments(each)))} ;;",
         ]
     lines += ["    esac", "}", "", "_kb_choices() {", "    choices=", "    case $command:$1 in"]
     for each in commands:
         for option in each.options:
+            patterns = "|".join(quoted(f"{' '.join(each.path)}:{name}") for name in option.names)
             if option.choices:
-                patterns = "|".join(quoted(f"{' '.join(each.path)}:{name}") for name in option.names)
                 lines.append(f"    {patterns}) choices={quoted(' '.join(option.choices))} ;;")
+            elif kind := names_of(option):
+                lines.append(f"    {patterns}) names={kind} ;;")
     return "\n".join([*lines, "    esac", "}", "", _FUNCTIONS])
 
 

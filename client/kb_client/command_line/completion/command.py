@@ -27,9 +27,10 @@ def register(app: typer.Typer) -> None:
 def completion(
     context: typer.Context, shell: Annotated[ShellName, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]
 ) -> None:
-    """Print a script with which a shell completes commands and options.
+    """Print a script with which a shell completes commands, options, and names of knowledge bases and profiles.
 
-    The script has all commands of this version in it: write it again after an update. Where the file has to be depends
+    The script has all commands of this version in it: write it again after an update. For names of knowledge bases it
+    asks the server, for a second at most. Where the file has to be depends
     on the shell; zsh also needs `fpath=(~/.zsh/completions $fpath)` before `compinit` in ~/.zshrc.
     """
     from kb_client.command_line.command_tree import describe_commands

@@ -7,6 +7,7 @@ from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
 from kb_client.files.formats.encodings import decode_text
+from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.web_page import extract_markup
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
@@ -57,7 +58,7 @@ def _body(message: EmailMessage) -> tuple[str, tuple[str, ...]]:
     text, warnings = decode_text(payload, declared=part.get_content_charset())
     if part.get_content_type() == "text/html":
         return extract_markup(text).text, warnings
-    return text, warnings
+    return keep_literal(text), warnings
 
 
 def _attachments(message: EmailMessage) -> tuple[str, ...]:

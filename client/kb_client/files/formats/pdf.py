@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
 from kb_client.files.formats.hyphenation import join_hyphenated
+from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.running_lines import without_running_lines
 from kb_client.files.ocr import recognize_page
 
@@ -37,7 +38,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     if options.ocr:
         for number in empty:
             texts[number] = _recognize(document, number, options)
-    cleaned = join_hyphenated(without_running_lines(texts))
+    cleaned = map(keep_literal, join_hyphenated(without_running_lines(texts)))
     text, pages = join_pages(list(enumerate(cleaned, 1)))
     if not text:
         _refuse_without_text(options, scanned=bool(empty))

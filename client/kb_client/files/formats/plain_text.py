@@ -2,9 +2,10 @@
 
 from kb_client.files.extraction import Extraction, ExtractOptions
 from kb_client.files.formats.encodings import decode_text
+from kb_client.files.formats.literal_lines import keep_literal
 
 
 def extract(data: bytes, _options: ExtractOptions) -> Extraction:
-    """Return the text as it is; it has no title or date of its own."""
+    """Return the text; it has no headings, title or date of its own."""
     text, warnings = decode_text(data)
-    return Extraction(text, warnings=warnings)
+    return Extraction(keep_literal(text), warnings=warnings)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, join_pages
 from kb_client.files.formats.archive import open_archive
+from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.rows import rows_to_lines
 from kb_client.files.formats.word import created_at
 
@@ -38,7 +39,7 @@ def _slide_text(slide: "Slide") -> str:
     title_id = slide.shapes.title.shape_id if slide.shapes.title is not None else None
     blocks += [block for shape_id, block in _shape_blocks(slide.shapes) if shape_id != title_id]
     if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame) is not None and frame.text.strip():
-        blocks.append("Notes: " + frame.text.strip())
+        blocks.append("Notes: " + keep_literal(frame.text.strip()))
     return "\n\n".join(blocks)
 
 
@@ -60,7 +61,7 @@ def _paragraphs(frame: Any) -> str:
     lines = [
         "  " * paragraph.level + paragraph.text.strip() for paragraph in frame.paragraphs if paragraph.text.strip()
     ]
-    return "\n".join(lines).replace("\v", "\n")
+    return keep_literal("\n".join(lines).replace("\v", "\n"))
 
 
 def _heading(slide: "Slide") -> str:

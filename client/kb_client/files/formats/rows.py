@@ -4,15 +4,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
+from kb_client.files.formats.literal_lines import keep_literal
+
 _ROWS_BEFORE_HEADER: Final = 5
 _MAX_HEADER_CHARACTERS: Final = 80
 
 
 def rows_to_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each row that is not empty.
+    """Return a line for each row that is not empty.
 
     Below a header, a line is `Name: Ada; Born: 1815`. Without one, it is `Ada | 1815`.
     """
+    return map(keep_literal, _lines(rows))
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     filled = (row for row in (tuple(map(_one_line, row)) for row in rows) if any(row))
     first = list(islice(filled, _ROWS_BEFORE_HEADER))
     at = next((place for place, row in enumerate(first) if _is_header(row, first[place + 1 :])), None)

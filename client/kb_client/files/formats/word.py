@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions
 from kb_client.files.formats.archive import open_archive
+from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.rows import rows_to_lines
 
 if TYPE_CHECKING:
@@ -73,9 +74,8 @@ def _paragraph(paragraph: "Paragraph", styles: Mapping[str, str]) -> str:
         return "# " + " ".join(text.split())
     if heading := _HEADING.match(style):
         return "#" * min(int(heading[1]) or 1, 6) + " " + " ".join(text.split())
-    if style.startswith("List"):
-        return "- " + text
-    return text
+    text = keep_literal(text)
+    return "- " + text if style.startswith("List") else text
 
 
 def _table_blocks(table: "Table", styles: Mapping[str, str], depth: int) -> Iterator[str]:

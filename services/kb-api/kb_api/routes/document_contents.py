@@ -30,7 +30,7 @@ from kb_contracts.api.memberships import ChunkList, DocumentStatus
 from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
-from kb_shared.http.problems import invalid_field
+from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.keys import DocumentKey, MembershipKey
 
@@ -98,6 +98,7 @@ async def list_all(
     operation_id="documents.get_text",
     summary="Read the text of a document",
     response_model=DocumentText,
+    responses=responses("text-being-replaced"),
 )
 async def get_text(
     database: Database,

@@ -1,4 +1,4 @@
-"""Shells complete `kb`: real ones, with the printed scripts, without starting a process."""
+"""Shells complete `kb`: real ones, with the printed scripts. Only for names they start a process."""
 
 import shutil
 import subprocess
@@ -23,21 +23,39 @@ TRIALS = {
     ("kb", "docs", "push", "--pr"): {"--prune"},
     ("kb", "docs", "push", "--kb", "docs", "--pr"): {"--prune"},
 }
+NAMES = {
+    ("kb", "kb", "show", ""): ["knowledge-bases", ""],
+    ("kb", "kb", "pause", "one", "an"): ["knowledge-bases", "an"],
+    ("kb", "agents", "tools", "add", "helper", ""): ["knowledge-bases", ""],
+    ("kb", "docs", "push", "folder", "--kb", "ha"): ["knowledge-bases", "ha"],
+    ("kb", "--profile", "kb", "search", "lost phone", "--kb", ""): ["knowledge-bases", "", "--profile", "kb"],
+    ("kb", "--profile", "pro"): ["profiles", "pro", "--profile"],
+    ("kb", "config", "use", ""): ["profiles", ""],
+}
+"""Arguments with which a shell asks for names, by the words of the line."""
 BASH = """
-source "$1"; shift
+source "$1"; PATH=$2; shift 2
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-PATH=/nonexistent
 _kb
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+PROGRAM = """#!/bin/bash
+echo 'no shell shows this' >&2
+[[ $1 == __complete ]] || exit
+shift
+printf '%s\\n' "$@" > "${0%/*}/asked"
+printf '%s\\n' handbook 'Employee Handbook' 'a`b'
+"""
+"""A program `kb` that notes what it is asked for."""
 
 
-def complete_in_bash(script: Path, words: tuple[str, ...]) -> set[str]:
-    return _lines("bash", "--norc", "-c", BASH, "bash", str(script), *words)
+def complete_in_bash(script: Path, words: tuple[str, ...], path: str = "/nonexistent") -> set[str]:
+    return _lines("bash", "--norc", "-c", BASH, "bash", str(script), path, *words)
 
 
-def complete_in_fish(script: Path, words: tuple[str, ...]) -> set[str]:
-    program = f"source {script}; complete -C '{' '.join(words)}'"
+def complete_in_fish(script: Path, words: tuple[str, ...], path: str = "/nonexistent") -> set[str]:
+    line = " ".join(word.replace(" ", "\\ ") for word in words)
+    program = f"source {script}; set PATH {path}; complete -C '{line}'"
     return {each.split("\t")[0] for each in _lines("fish", "--no-config", "-c", program)}
 
 
@@ -58,6 +76,30 @@ def test_a_shell_completes_commands_options_and_their_values(
 ) -> None:
     (script := tmp_path / "kb").write_text(completion_script(COMMANDS, shell))
     assert SHELLS[shell](script, words) == TRIALS[words]
+
+
+@pytest.mark.parametrize("words", NAMES, ids=" ".join)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_asks_for_the_names_that_an_option_or_argument_takes(
+    tmp_path: Path, shell: Any, words: tuple[str, ...]
+) -> None:
+    (script := tmp_path / "completion").write_text(completion_script(COMMANDS, shell))
+    (program := tmp_path / "kb").write_text(PROGRAM)
+    program.chmod(0o700)
+    names = SHELLS[shell](script, words, str(tmp_path))
+    assert (tmp_path / "asked").read_text().split("\n")[:-1] == NAMES[words]
+    if shell == "bash":
+        # As they have to be written.
+        assert names == {"handbook", "Employee\\ Handbook", "a\\`b"}
+
+
+def test_in_quotation_marks_bash_completes_only_names_that_mean_nothing_there(tmp_path: Path) -> None:
+    (script := tmp_path / "completion").write_text(completion_script(COMMANDS, "bash"))
+    (program := tmp_path / "kb").write_text(PROGRAM)
+    program.chmod(0o700)
+    words = ("kb", "kb", "show", '"Empl')
+    assert complete_in_bash(script, words, str(tmp_path)) == {"handbook", "Employee Handbook"}
+    assert (tmp_path / "asked").read_text() == "knowledge-bases\nEmpl\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
