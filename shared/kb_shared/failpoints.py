@@ -57,7 +57,17 @@ OF_ORGANIZATION_DELETIONS = (
 )
 OF_EVENTS = ("events.before_positions", "events.before_commit", "events.after_commit")
 OF_WEBHOOKS = ("webhook.after_send",)
-NAMES = (*OF_EVENTS, *OF_WEBHOOKS, *OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
+OF_DEAD_LETTERS = ("dead_letters.after_redrive",)
+NAMES = (
+    *OF_EVENTS,
+    *OF_WEBHOOKS,
+    *OF_DEAD_LETTERS,
+    *OF_INDEXER,
+    *OF_REQUESTS,
+    *OF_ORGANIZATION_DELETIONS,
+    *OF_RECONCILER,
+    *OF_BACKUPS,
+)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}
