@@ -48,7 +48,7 @@ OF_MIGRATIONS = (
 )
 OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
 OF_BACKUPS = ("backup.after_chunks", "backup.after_part", "backup.before_manifest", "restore.after_collection")
-OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect")
+OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect", "batch.after_entry")
 OF_ORGANIZATION_DELETIONS = (
     "organization_deletion.after_keys",
     "organization_deletion.after_knowledge_bases",

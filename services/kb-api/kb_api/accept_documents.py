@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from kb_api.carry_out_entries import UncheckedEntry, carry_out_entries, parse_entry, usable_id
 from kb_api.document_request import to_deletion, to_metadata_changed, to_ocr_completed, to_tags_changed
-from kb_api.publish_document_event import DocumentEventPublisher
+from kb_api.publish_document_event import DocumentEventPublisher, Published
 from kb_contracts.api.batches import RefusedEntry
 from kb_contracts.api.document_batches import (
     BatchedDeletion,
@@ -33,7 +33,13 @@ async def accept_documents(
     publisher: DocumentEventPublisher, caller: Caller, sent: Sequence[UncheckedEntry]
 ) -> list[BatchOutcome]:
     """Publish the event of each document that is valid; return what became of each, in their order."""
-    return await carry_out_entries(sent, parse=_parse, carry_out=partial(_accept, publisher, caller), refuse=_refused)
+    return await carry_out_entries(
+        sent,
+        outcome_model=BatchOutcome,
+        parse=_parse,
+        carry_out=partial(_accept, publisher, caller),
+        refuse=_refused,
+    )
 
 
 def _parse(sent: UncheckedEntry) -> BatchedChange:
@@ -44,10 +50,13 @@ def _parse(sent: UncheckedEntry) -> BatchedChange:
 
 
 async def _accept(publisher: DocumentEventPublisher, caller: Caller, change: BatchedChange) -> BatchOutcome:
-    published = await publisher.publish(_create_event(caller, change), revision=change.revision)
-    return BatchOutcome(
-        document_id=change.document_id, revision=published.revision, changed=published.changes, problem=None
-    )
+    def accepted(published: Published) -> BatchOutcome:
+        return BatchOutcome(
+            document_id=change.document_id, revision=published.revision, changed=published.changes, problem=None
+        )
+
+    event = _create_event(caller, change)
+    return accepted(await publisher.publish(event, revision=change.revision, answer=accepted))
 
 
 def _create_event(caller: Caller, change: BatchedChange) -> DocumentEvent:

@@ -245,7 +245,7 @@ async def test_metadata_are_replaced_and_documents_deleted_by_a_batch_as_by_thei
     entries = [
         {"action": "replace_metadata", "document_id": "d0", "metadata": {"year": 2026}},
         {"action": "replace_metadata", "document_id": "unknown", "metadata": {}},
-        {"action": "replace_metadata", "document_id": "d0", "metadata": {"a.b": 1}},
+        {"action": "replace_metadata", "document_id": "d0", "metadata": {"a b": 1}},
         {"action": "delete", "document_id": "d1", "revision": 9},
         {"action": "delete", "document_id": "unknown"},
         {"action": "delete", "document_id": "d0", "tag_ids": []},
