@@ -24,10 +24,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kb_local.ports import LOOPBACK
+from kb_local.serve_process import serve_until_signal
 from kb_shared.http.connection_limit import ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
 from kb_shared.http.security_headers import with_security_headers
+from kb_shared.http.uvicorn_server import listen
 
 GatewayUpstream = Literal["kb-api", "kb-search"]
 
@@ -211,14 +213,12 @@ def main() -> None:
     parser.add_argument("--kb-api", required=True, help="base URL")
     parser.add_argument("--kb-search", required=True, help="base URL")
     options = parser.parse_args()
-    # uvicorn raises the signal again after its clean stop; this makes that an exit 0.
+    # Until it serves.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    uvicorn.run(
+    config = uvicorn.Config(
         create_app({"kb-api": options.kb_api, "kb-search": options.kb_search}),
         # What services refuse about a connection has to be refused here: they see other connections.
         http=partial(Protocol, connections=ConnectionLimit(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
-        host=LOOPBACK,
-        port=options.port,
         log_level="warning",
         # Those of the services are passed on.
         date_header=False,
@@ -226,6 +226,7 @@ def main() -> None:
         timeout_graceful_shutdown=2,
         timeout_keep_alive=KEEP_ALIVE_S,
     )
+    serve_until_signal(config, listen(LOOPBACK, options.port))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import math
+import os
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -29,6 +30,24 @@ async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: flo
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def ends_within(pid: int, timeout_s: float) -> bool:
+    """Wait until a process ends, at most for `timeout_s`; return whether it has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    return ended.is_set()
 
 
 async def accepts_connections(host: str, port: int) -> bool:
@@ -183,6 +202,12 @@ class Server(ABC):
         """Wait until the process has ended, however long that takes; return its exit status."""
         await poll_until(self._ended, timeout_s=math.inf)
         return self.returncode or 0
+
+    async def wait_at_most(self, timeout_s: float) -> None:
+        """Wait until the process has ended, at most for `timeout_s`. It takes no CPU while the process runs."""
+        if await ends_within(self.pid, timeout_s):
+            # Its parent, if that is not this process, has yet to say so.
+            await poll_until(self._ended, timeout_s=timeout_s)
 
     async def pause(self) -> None:
         """Send SIGSTOP: connections stay open, but nothing answers after this returns, as on a frozen machine."""

@@ -39,7 +39,9 @@ from kb_shared.observability import logs
 
 log = structlog.get_logger()
 
-WATCH_INTERVAL_S = 0.2
+STARTING_INTERVAL_S = 0.2
+"""Pause between two looks at processes that start or stop."""
+REPORT_INTERVAL_S = 1.0
 PROBE_INTERVAL_S = 5.0
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
@@ -125,7 +127,7 @@ class Supervisor:
                 await starting
                 await self._keep_all_running(stopping)
         finally:
-            self._phase = "stopping"
+            self._enter("stopping")
             stopping.cancel()
             # Cancelled, the start stops what it has started so far.
             starting.cancel()
@@ -134,11 +136,11 @@ class Supervisor:
         self._phase = "stopped"
 
     async def _keep_all_running(self, stopping: asyncio.Future[Any]) -> None:
-        self._phase = "ready"
+        self._enter("ready")
         self._broker_is_filled.set()
         restarting = [asyncio.ensure_future(self._keep_running(server)) for server in self._stack.servers]
         await stopping
-        self._phase = "stopping"
+        self._enter("stopping")
         for task in restarting:
             task.cancel()
         await asyncio.gather(*restarting, return_exceptions=True)
@@ -152,19 +154,21 @@ class Supervisor:
             await self._watch_until_crash(server, history)
             failures = 0 if time.monotonic() - began > STABLE_AFTER_S else failures + 1
             history.last_exit = describe_exit(server.returncode or 0)
+            self._report()
             await asyncio.sleep(backoff_s(failures - 1))
             while not await self._restart(server):
                 failures += 1
                 await asyncio.sleep(backoff_s(failures))
             history.restarts += 1
+            self._report()
 
     async def _watch_until_crash(self, server: Server, history: RestartHistory) -> None:
-        probe_at = time.monotonic()
         while not server.crashed:
-            if server.running and time.monotonic() >= probe_at:
+            if server.running:
                 history.responds = await server.is_ready()
-                probe_at = time.monotonic() + PROBE_INTERVAL_S
-            await asyncio.sleep(WATCH_INTERVAL_S)
+                await server.wait_at_most(PROBE_INTERVAL_S)
+            else:
+                await asyncio.sleep(STARTING_INTERVAL_S)
 
     async def _restart(self, server: Server) -> bool:
         """Start a server that crashed; return whether it is ready again."""
@@ -194,10 +198,14 @@ class Supervisor:
         if not server.running:
             await server.start()
 
+    def _enter(self, phase: StackPhase) -> None:
+        self._phase = phase
+        self._report()
+
     async def _report_forever(self) -> None:
         while True:
             self._report()
-            await asyncio.sleep(WATCH_INTERVAL_S)
+            await asyncio.sleep(REPORT_INTERVAL_S if self._phase == "ready" else STARTING_INTERVAL_S)
 
     def _report(self) -> None:
         state = self._state()

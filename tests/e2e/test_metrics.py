@@ -42,7 +42,7 @@ OF_EVENTS = {
 """Metrics with labels that have no series before an event that a healthy system may never see."""
 
 
-@pytest.mark.parametrize("number", [20, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [8, pytest.param(200, marks=pytest.mark.long)])
 async def test_knowledge_bases_that_come_and_go_leave_no_series(running: RunningSystem, number: int) -> None:
     # Whatever happens for the first time has its series afterwards.
     await come_and_go(running, 2)

@@ -9,13 +9,14 @@ import sys
 import uvicorn
 
 from kb_local.model_server.app import create_app
+from kb_local.serve_process import serve_until_signal
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 
 
 def main() -> None:
     """Print the base URL, then serve; on port 0 the system chooses a port."""
     options = _options()
-    # uvicorn raises the signal again after its clean stop; this makes that, and one before it serves, an exit 0.
+    # Until it serves.
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, lambda *_: sys.exit(0))
     listening = _listen(options.host, options.port)
@@ -28,7 +29,7 @@ def main() -> None:
         timeout_graceful_shutdown=1,
         timeout_keep_alive=KEEP_ALIVE_S,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    serve_until_signal(config, listening)
 
 
 def _options() -> argparse.Namespace:

@@ -69,7 +69,8 @@ class Sweeper:
                 lanes[job.reason in _BULK_REASONS].append(job)
         await index_jobs.queue_all(self._database, queued)
         for bulk, published in lanes.items():
-            await self._requests.publish_jobs(published, bulk=bulk)
+            if published:
+                await self._requests.publish_jobs(published, bulk=bulk)
 
 
 def send_lost_commands_again(database: Database) -> OnLost:

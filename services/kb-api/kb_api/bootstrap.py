@@ -9,6 +9,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
+from kb_api import organization_deletions as deletion_rows
 from kb_api.admin_key import ensure_admin_key
 from kb_api.check_provider import ProviderChecks
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
@@ -150,6 +151,7 @@ class KbApi:
             outbox.NAME: ((self.outbox_signal, self.event_lister.signal), outbox.WORK),
             event_log.NAME: (self.event_feed.signal, event_log.WORK),
             deliveries.NAME: (self.webhook_deliverer.signal, deliveries.WORK),
+            deletion_rows.NAME: (self.organization_deletions.signal, deletion_rows.WORK),
         }
         async with asyncio.TaskGroup() as parts:
             watching = parts.create_task(WorkWatch(self.database, signals).run())

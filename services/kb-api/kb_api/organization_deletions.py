@@ -3,7 +3,7 @@
 A row stays for ever: it is all that is left of an organization.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -80,6 +80,13 @@ ROWS_OF_ORGANIZATIONS: Final = (
 
 Beside these it removes KBs with their chunks and slots, files of texts, charges and API keys, each in its own way.
 """
+
+
+WORK: Final[Sequence[Row]] = (
+    {"operationType": "insert"},
+    {"updateDescription.updatedFields.again_at": {"$exists": True}},
+)
+"""Changes after which a deletion may have something to do."""
 
 
 class DeletionState(StrEnum):

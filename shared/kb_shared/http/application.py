@@ -95,7 +95,8 @@ def create_app(
     app.router.routes.extend(documentation_routes())
     app.router.routes.extend(endpoints)
     for router in routers:
-        app.include_router(router)
+        # `include_router` would make each route a second time, at the first request.
+        app.router.routes.extend(router.routes)
     _complete_document(app, routers)
     return app
 

@@ -1,11 +1,8 @@
-"""Runs uvicorn in the event loop of the service, which handles signals; a stop lets requests finish."""
+"""Serves the HTTP routes of a service."""
 
 import asyncio
-import contextlib
 import math
 import resource
-import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -16,6 +13,7 @@ from starlette.types import ASGIApp
 from kb_shared.http.connection_limit import SURPLUS, ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import Protocol
+from kb_shared.http.uvicorn_server import listen, serve
 from kb_shared.settings import CommonSettings
 
 GRACE_S: Final = 10.0
@@ -24,13 +22,6 @@ OTHER_OPEN_FILES: Final = 200
 """Number of files for other purposes: connections to MongoDB, Kafka and providers."""
 
 _log = structlog.get_logger()
-
-
-class _UvicornServer(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the service, which stops its other work too."""
-        yield
 
 
 async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event, *, grace_s: float = GRACE_S) -> None:
@@ -45,7 +36,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event, *, gr
     Raises:
         OSError: the address is in use.
     """
-    listener = _listen(settings.http_host, settings.http_port)
+    listener = listen(settings.http_host, settings.http_port)
     connections = ConnectionLimit(limit=_possible_connections(settings.http_max_connections))
     config = uvicorn.Config(
         app,
@@ -61,25 +52,8 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event, *, gr
         timeout_graceful_shutdown=math.ceil(grace_s),
         timeout_keep_alive=KEEP_ALIVE_S,
     )
-    server = _UvicornServer(config)
     _log.info("http.listening", port=listener.getsockname()[1])
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        server.should_exit = True
-        await serving
-    finally:
-        stopping.cancel()
-        serving.cancel()
-        listener.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.create_server((host, port), backlog=2048)
-    # asyncio turns Nagle's algorithm off only where it sees that a socket is TCP's, which `create_server` leaves out:
-    # without this each small answer waits 40 ms for the client's acknowledgement.
-    return socket.socket(fileno=listener.detach())
+    await serve(config, listener, stop)
 
 
 def _possible_connections(configured: int) -> int:

@@ -26,7 +26,8 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
 from kb_shared.observability.log_limit import LogLimit
 
-POLL_TIMEOUT_MS = 200
+POLL_TIMEOUT_MS = 500
+"""Longest pause of a poll that finds nothing; records end it at once."""
 POLL_MAX_RECORDS = 16
 PAUSE_AFTER_S = 1.0
 LEAVE_TIMEOUT_S = 5.0
@@ -303,6 +304,8 @@ def _client(config: ConsumerGroupConfig) -> Any:
         heartbeat_interval_ms=config.session_timeout_ms // 8,
         rebalance_timeout_ms=config.rebalance_timeout_ms,
         fetch_max_wait_ms=config.fetch_max_wait_ms,
+        # Longest pause of the task that fetches; assignments, resumed partitions and answers end it at once.
+        consumer_timeout_ms=POLL_TIMEOUT_MS,
         # Prefetched bytes of a partition: few, because pausing discards them.
         max_partition_fetch_bytes=256 * 1024,
         fetch_max_bytes=16 * 1024 * 1024,

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -85,19 +86,35 @@ async def test_a_request_that_has_begun_is_answered_before_the_server_stops() ->
     assert (await answer).text == "done"
 
 
+async def test_a_server_without_requests_sleeps_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = 0
+    tick = uvicorn.Server.on_tick
+
+    async def count(serving: uvicorn.Server, counter: int) -> bool:
+        nonlocal ticks
+        ticks += 1
+        return await tick(serving, counter)
+
+    monkeypatch.setattr(uvicorn.Server, "on_tick", count)
+    async with serving(lambda settings, stop: server.run(Starlette(), settings, stop)):
+        ticks = 0
+        await asyncio.sleep(0.6)
+        assert ticks <= 1
+
+
 async def test_a_request_that_arrives_while_the_server_stops_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-    stop_server = server._UvicornServer.shutdown
+    stop_server = uvicorn.Server.shutdown
 
     async def answer(_: Request) -> PlainTextResponse:
         return PlainTextResponse("done")
 
-    async def send_and_stop(stopping: server._UvicornServer, sockets: list[socket.socket] | None = None) -> None:
+    async def send_and_stop(stopping: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
         # It is in the socket of the server, which closes its connections before it reads again.
         writer.write(request)
         await stop_server(stopping, sockets)
 
-    monkeypatch.setattr(server._UvicornServer, "shutdown", send_and_stop)
+    monkeypatch.setattr(uvicorn.Server, "shutdown", send_and_stop)
     app: ASGIApp = Starlette(routes=[Route("/", answer)])
     async with serving(lambda settings, stop: server.run(app, settings, stop)) as client:
         reader, writer = await asyncio.open_connection(HOST, client.base_url.port)

@@ -20,10 +20,10 @@ from kb_local.errors import ServerDied, ServerNotReady, UnusableServer
 from kb_local.log_file import MAX_LOG_BYTES, open_log
 from kb_local.mongod import Mongod, check_mongod, mongod_binary, parse_mongod_version
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.server import Server
+from kb_local.server import Server, ends_within
 from kb_shared.kafka_connection.clients import consumer_client, producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from tests.waiting import until
+from tests.waiting import DEADLINE_S, until
 
 
 class Sleeper(Server):
@@ -75,6 +75,18 @@ async def test_mongod_keeps_its_data_over_a_kill_a_stop_and_a_new_port(own_mongo
     assert await count(own_mongod.uri) == 1
     await own_mongod.stop()
     assert not psutil.pid_exists(own_mongod.pid)
+
+
+async def test_the_end_of_a_process_is_noticed_at_once(tmp_path: Path) -> None:
+    sleeper = Sleeper(tmp_path / "log")
+    sleeper.launch()
+    assert not await ends_within(sleeper.pid, 0.01)
+    waiting = asyncio.create_task(sleeper.wait_at_most(600))
+    os.kill(sleeper.pid, signal.SIGKILL)
+    async with asyncio.timeout(DEADLINE_S):
+        await waiting
+        assert await ends_within(sleeper.pid, 600), "it is no process any longer"
+    assert not sleeper.running
 
 
 async def test_broker_is_ready_when_start_returns_and_gone_when_stop_returns(tmp_path: Path) -> None:

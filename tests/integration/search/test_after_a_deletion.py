@@ -1,6 +1,7 @@
 """An index that still finds what has left does not hide what is there."""
 
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,9 @@ def contents(answer: dict[str, Any]) -> set[str]:
     return {result["content"] for result in answer["results"]}
 
 
-@pytest.mark.parametrize("small_up_to", [1_000, 0])
-@pytest.mark.parametrize("criteria", [{}, {"metadata_filter": {"year": 2025}}])
 async def test_remaining_documents_are_found_behind_deleted_ones(
-    searcher: SearchingCaller,
-    after_a_deletion: Knowledge,
-    monkeypatch: pytest.MonkeyPatch,
-    criteria: dict[str, Any],
-    small_up_to: int,
+    searcher: SearchingCaller, after_a_deletion: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kb_search.retrieval.search_knowledge_base._SMALL_UP_TO_CHUNKS", small_up_to)
     query = vector_of(QUERY, dimensions=DIMENSIONS)
     assert not await query_vector_index(after_a_deletion.chunks, query, limit=16, query_filter={}, exact=True), (
         "the gap is there"
@@ -97,7 +91,11 @@ async def test_remaining_documents_are_found_behind_deleted_ones(
         return contents(await searcher.search(after_a_deletion, QUERY, mode="text")) == THERE
 
     await until(found_by_words)
-    for mode in ("vector", "hybrid", "text"):
+    cases: product[tuple[str, dict[str, Any], int]] = product(
+        ("vector", "hybrid", "text"), ({}, {"metadata_filter": {"year": 2025}}), (1_000, 0)
+    )
+    for mode, criteria, small_up_to in cases:
+        monkeypatch.setattr("kb_search.retrieval.search_knowledge_base._SMALL_UP_TO_CHUNKS", small_up_to)
         answer = await searcher.search(after_a_deletion, QUERY, mode=mode, **criteria)
-        assert contents(answer) == THERE, mode
-        assert (answer["total_count"], answer["total_count_is_exact"]) == (3, True), mode
+        assert contents(answer) == THERE, (mode, criteria, small_up_to)
+        assert (answer["total_count"], answer["total_count_is_exact"]) == (3, True), (mode, criteria, small_up_to)
