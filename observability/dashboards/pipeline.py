@@ -242,7 +242,7 @@ SET_ASIDE: Final[Sequence[Panel]] = (
     Panel(
         title="Dead letters that wait",
         description=(
-            "Records that could not be handled and were not sent again. Above 0: GET /dead-letters lists them. Remove"
+            "Records that could not be handled, neither sent again nor discarded. GET /dead-letters lists them. Remove"
             " the cause, then redrive them."
         ),
         unit="short",

@@ -48,7 +48,7 @@ OF_MIGRATIONS = (
 )
 OF_RECONCILER = ("plan.before_finish", *OF_MIGRATIONS)
 OF_BACKUPS = ("backup.after_chunks", "backup.after_part", "backup.before_manifest", "restore.after_collection")
-OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect")
+OF_REQUESTS = ("idempotency.after_claim", "idempotency.after_effect", "batch.after_entry")
 OF_ORGANIZATION_DELETIONS = (
     "organization_deletion.after_keys",
     "organization_deletion.after_knowledge_bases",
@@ -57,7 +57,17 @@ OF_ORGANIZATION_DELETIONS = (
 )
 OF_EVENTS = ("events.before_positions", "events.before_commit", "events.after_commit")
 OF_WEBHOOKS = ("webhook.after_send",)
-NAMES = (*OF_EVENTS, *OF_WEBHOOKS, *OF_INDEXER, *OF_REQUESTS, *OF_ORGANIZATION_DELETIONS, *OF_RECONCILER, *OF_BACKUPS)
+OF_DEAD_LETTERS = ("dead_letters.after_redrive",)
+NAMES = (
+    *OF_EVENTS,
+    *OF_WEBHOOKS,
+    *OF_DEAD_LETTERS,
+    *OF_INDEXER,
+    *OF_REQUESTS,
+    *OF_ORGANIZATION_DELETIONS,
+    *OF_RECONCILER,
+    *OF_BACKUPS,
+)
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}
 _countdown: dict[str, int] = {}

@@ -49,6 +49,7 @@ from kb_shared.mongo import (
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.dead_letters import LetterFilter
 from kb_shared.mongo.index_jobs import SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
@@ -240,7 +241,7 @@ async def _file_letter(database: Database) -> str:
     for key in (None, f"{VICTIM}/{CANARY}".encode()):
         value = f"not JSON, but a {CANARY}".encode()
         await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)
-    letters, _ = await dead_letters.find_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
+    letters, _ = await dead_letters.find_page(database, [VICTIM], LetterFilter(), skip=0, limit=10)
     return letters[0].letter_id
 
 

@@ -150,6 +150,10 @@ MATRIX = [
     # Other routes make a tag with this id in the organization of the prober, too.
     Route("kb-api", "DELETE", "/tags/{tag_id}", Scope.WRITE, makes_what_it_names=True),
     Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
+    Route("kb-api", "GET", "/dead-letters/counts", Scope.READ),
+    Route("kb-api", "POST", "/dead-letters:redrive", Scope.WRITE, body={"reason": "bad-data"}),
+    Route("kb-api", "GET", "/dead-letters/{dead_letter_id}", Scope.READ),
+    Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/discard", Scope.WRITE),
     Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
     Route("kb-api", "GET", "/unsendable-messages", Scope.READ, query={"reason": "too-large"}),
     Route("kb-api", "POST", "/unsendable-messages/{message_id}/redrive", Scope.WRITE),

@@ -15,6 +15,8 @@ _SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
 
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/kafka"
+_ENTRIES: Final = "services/kb-api/kb_api/carry_out_entries.py"
+_IDEMPOTENCY: Final = "tests/integration/kb_api/test_idempotency.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -262,5 +264,32 @@ MUTANTS: Final = (
         old="if len(organizations) != 1:",
         new="if not organizations:",
         caught_by=in_file("tests/unit/dead_letters/test_find_owner.py", "test_whose_a_record_is"),
+    ),
+    Mutant(
+        "batch-that-is-taken-over-begins-again",
+        _ENTRIES,
+        old="if (known := find_outcome(position)) is not None:",
+        new="if (known := find_outcome(-1)) is not None:",
+        caught_by=in_file(
+            _IDEMPOTENCY,
+            "test_a_batch_whose_key_was_taken_over_stops_and_publishes_nothing_twice",
+            "test_a_batch_that_was_interrupted_is_continued_by_the_request_that_repeats_it",
+        ),
+    ),
+    Mutant(
+        "batch-goes-on-without-its-key",
+        _ENTRIES,
+        old="if error.slug == KEY_IN_USE:",
+        new="if False:",
+        caught_by=in_file(_IDEMPOTENCY, "test_a_batch_whose_key_was_taken_over_stops_and_publishes_nothing_twice"),
+    ),
+    Mutant(
+        "batch-that-fails-forgets-what-it-did",
+        "shared/kb_shared/mongo/idempotency_keys.py",
+        old='"answer": None, "outcomes": None}',
+        new='"answer": None}',
+        caught_by=in_file(
+            _IDEMPOTENCY, "test_a_batch_that_was_interrupted_is_continued_by_the_request_that_repeats_it"
+        ),
     ),
 )

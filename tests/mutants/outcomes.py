@@ -74,6 +74,20 @@ MUTANTS: Final = (
         caught_by=in_file(_WEBHOOKS, "test_receivers_that_do_not_answer_hold_up_no_other"),
     ),
     Mutant(
+        "webhook-of-a-receiver-that-is-gone-stays-enabled",
+        _DELIVER,
+        old="is_gone = outcome.status == HTTPStatus.GONE and",
+        new="is_gone = False and",
+        caught_by=in_file(_WEBHOOKS, "test_a_receiver_that_is_gone_disables_its_webhook_until_it_is_enabled_again"),
+    ),
+    Mutant(
+        "webhook-is-disabled-by-its-former-address",
+        "services/kb-api/kb_api/webhooks/webhook_rows.py",
+        old='unchanged = {**webhook.key.query(), "url": webhook.url}',
+        new="unchanged = webhook.key.query()",
+        caught_by=in_file(_WEBHOOKS, "test_an_answer_of_a_former_address_does_not_disable_a_webhook"),
+    ),
+    Mutant(
         "webhook-gets-what-it-does-not-want",
         _QUEUE,
         old="if webhook.wanted.admits(event)",

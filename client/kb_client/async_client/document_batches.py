@@ -1,4 +1,4 @@
-"""Collects documents and sends them in batches, which is a request for a hundred of them."""
+"""Collects documents and changes of documents, and sends a hundred of them in a request."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ MAX_TEXT_IN_BATCH_BYTES: Final = 500_000
 
 
 class AsyncDocumentBatches:
-    """Documents that are sent when there are enough of them, and on leaving the block.
+    """Documents and changes of documents that are sent when there are enough of them, and on leaving the block.
 
     Args:
         upload: sends a document with a long text.
@@ -92,6 +92,23 @@ class AsyncDocumentBatches:
             return
         await self._add({"document_id": document_id, "text": text, **document})
 
+    async def replace_tags(
+        self, document_id: str, *, tag_ids: Sequence[str], revision: int | Unset | None = UNSET
+    ) -> None:
+        """Add new tags of a document. Changes of the same document keep their order."""
+        await self._add_change("replace_tags", document_id, {"tag_ids": tag_ids, "revision": revision})
+
+    async def replace_metadata(
+        self, document_id: str, *, metadata: Mapping[str, Any], revision: int | Unset | None = UNSET
+    ) -> None:
+        """Add new metadata of a document."""
+        changed = {"metadata": encode_metadata(metadata), "revision": revision}
+        await self._add_change("replace_metadata", document_id, changed)
+
+    async def delete(self, document_id: str, *, revision: int | Unset | None = UNSET) -> None:
+        """Add the deletion of a document."""
+        await self._add_change("delete", document_id, {"revision": revision})
+
     async def flush(self) -> None:
         """Send what is waiting."""
         documents, self._waiting, self._waiting_bytes = self._waiting, [], 0
@@ -103,6 +120,10 @@ class AsyncDocumentBatches:
             if outcome.problem is not None:
                 self.failures.append(FailedDocument.from_problem(document["document_id"], outcome.problem))
         self._report_progress()
+
+    async def _add_change(self, action: str, document_id: str, changed: Mapping[str, Any]) -> None:
+        self._put_count += 1
+        await self._add({"action": action, "document_id": document_id, **without_unset(changed)})
 
     async def _add(self, document: dict[str, Any]) -> None:
         size_bytes = len(encode_body(document))

@@ -1,7 +1,8 @@
 """`kb webhooks`: addresses to which events are sent."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +16,7 @@ from kb_client.command_line.output_format import Output
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
-    from kb_contracts.api.webhooks import WebhookView
+    from kb_contracts.api.webhooks import WebhookDeliveryView, WebhookView
 
 app = command_group("webhooks", about="Have events sent to an address.")
 
@@ -76,6 +77,62 @@ def send_test(context: typer.Context, webhook: WebhookArgument, *, output: Outpu
         raise typer.Exit(1)
 
 
+@app.command(epilog=examples("kb webhooks enable 65f1c2a3b4d5e6f708192a61"))
+def enable(context: typer.Context, webhook: WebhookArgument, *, output: Output = "table") -> None:
+    """Enable a webhook, also one whose receiver had answered 410."""
+    with open_client(context) as client:
+        enabled = client.webhooks.update(webhook, enabled=True)
+    print_answer(enabled, output, id_field="webhook_id", show=lambda: print(f"enabled {webhook}"))
+
+
+@app.command("rotate-secret", epilog=examples("kb webhooks rotate-secret 65f1c2a3b4d5e6f708192a61"))
+def rotate_secret(context: typer.Context, webhook: WebhookArgument, *, output: Output = "table") -> None:
+    """Create a new secret, which is shown only this once. For a day requests are signed with both."""
+    with open_client(context) as client:
+        rotated = client.webhooks.rotate_secret(webhook)
+    text = f"{rotated.secret}\n\nKeep the secret now: it is not shown again. The former one signs for a day."
+    print_answer(rotated, output, id_field="webhook_id", show=lambda: print(text))
+
+
+@app.command(epilog=examples("kb webhooks deliveries 65f1c2a3b4d5e6f708192a61 --state dead"))
+def deliveries(
+    context: typer.Context,
+    webhook: WebhookArgument,
+    *,
+    state: Annotated[
+        Literal["waiting", "delivered", "dead"] | None, typer.Option("--state", help="Only deliveries in this state.")
+    ] = None,
+    limit: RowLimit = USUAL_ROWS,
+    output: Output = "table",
+) -> None:
+    """List the deliveries of a webhook, newest first."""
+    with open_client(context) as client:
+        found = list(islice(client.webhooks.list_deliveries.iterate(webhook, state=state), limit or None))
+    print_answer(
+        {"deliveries": [each.model_dump(mode="json") for each in found]},
+        output,
+        rows="deliveries",
+        id_field="delivery_id",
+        show=lambda: _print_deliveries(found),
+    )
+
+
+@app.command(epilog=examples("kb webhooks redeliver 65f1c2a3b4d5e6f708192a61 65f1c2a3b4d5e6f708192a62"))
+def redeliver(
+    context: typer.Context,
+    webhook: WebhookArgument,
+    delivery: Annotated[
+        str, typer.Argument(metavar="DELIVERY", help="Id of the delivery, as in `kb webhooks deliveries`.")
+    ],
+    *,
+    output: Output = "table",
+) -> None:
+    """Try a delivery again for a day, whatever became of it."""
+    with open_client(context) as client:
+        again = client.webhooks.redeliver(webhook, delivery_id=delivery)
+    print_answer(again, output, id_field="delivery_id", show=lambda: print(f"{delivery} is tried again"))
+
+
 @app.command(epilog=examples("kb webhooks delete 65f1c2a3b4d5e6f708192a61"))
 def delete(context: typer.Context, webhook: WebhookArgument, *, output: Output = "table") -> None:
     """Delete a webhook with its deliveries."""
@@ -87,8 +144,31 @@ def delete(context: typer.Context, webhook: WebhookArgument, *, output: Output =
 
 def _print_list(found: "Sequence[WebhookView]", *, total_count: int) -> None:
     print_table(
-        ("id", "address", "types", "enabled"),
-        [(each.webhook_id, each.url, each.event_types or "all", each.enabled) for each in found],
+        ("id", "address", "types", "enabled", "disabled because"),
+        [(each.webhook_id, each.url, each.event_types or "all", each.enabled, each.disabled_reason) for each in found],
         whole=("id",),
     )
     print_more(len(found), total_count=total_count)
+
+
+def _print_deliveries(found: "Sequence[WebhookDeliveryView]") -> None:
+    if not found:
+        print("There is no delivery.")
+        return
+    print_table(
+        ("id", "event", "state", "attempts", "last attempt", "next attempt", "status", "error"),
+        [
+            (
+                each.delivery_id,
+                each.event_type,
+                each.state,
+                each.attempts,
+                each.attempted_at,
+                each.next_attempt_at,
+                each.last_status,
+                each.last_error,
+            )
+            for each in found
+        ],
+        whole=("id",),
+    )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.batches import MAX_BATCHED, DescribedAs, RefusedEntry
-from kb_contracts.api.documents import PatchTags, PutDocument
+from kb_contracts.api.documents import DocumentRequestChange, PatchMetadata, PatchTags, PutDocument
 from kb_contracts.api.model import StrictModel, example
 from kb_contracts.identifiers import Identifier
 
@@ -26,11 +26,31 @@ class BatchedTags(PatchTags):
     document_id: Identifier
 
 
-UncheckedDocument = Annotated[dict[str, Any], DescribedAs(BatchedDocument | BatchedTags)]
+class BatchedMetadata(PatchMetadata):
+    """New metadata of a document, as `PATCH /documents/{document_id}/metadata` replaces them."""
+
+    model_config = example({"action": "replace_metadata", "document_id": "travel", "metadata": {"year": 2026}})
+
+    action: Literal["replace_metadata"]
+    document_id: Identifier
+
+
+class BatchedDeletion(DocumentRequestChange):
+    """A document to delete, as `DELETE /documents/{document_id}` does."""
+
+    model_config = example({"action": "delete", "document_id": "draft"})
+
+    action: Literal["delete"]
+    document_id: Identifier
+
+
+UncheckedDocument = Annotated[
+    dict[str, Any], DescribedAs(BatchedDocument | BatchedTags | BatchedMetadata | BatchedDeletion)
+]
 
 
 class BatchOfDocuments(StrictModel):
-    """Documents to create or replace, and tags to replace.
+    """Documents to create, replace or delete, and tags and metadata to replace.
 
     With a `revision` of their own they can be sent again: nothing changes that was accepted before.
     """
@@ -46,6 +66,7 @@ class BatchOfDocuments(StrictModel):
                     "text": "Employees have 30 days of leave a year.",
                 },
                 {"action": "replace_tags", "document_id": "travel", "tag_ids": ["hr", "public"]},
+                {"action": "delete", "document_id": "draft"},
             ]
         }
     )
@@ -65,11 +86,12 @@ class BatchOutcome(BaseModel):
 class BatchOutcomes(BaseModel):
     model_config = example(
         {
-            "accepted_count": 2,
+            "accepted_count": 3,
             "refused_count": 0,
             "outcomes": [
                 {"document_id": "handbook", "revision": 1, "changed": True, "problem": None},
                 {"document_id": "travel", "revision": 4, "changed": True, "problem": None},
+                {"document_id": "draft", "revision": 2, "changed": True, "problem": None},
             ],
         }
     )

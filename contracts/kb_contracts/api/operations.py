@@ -72,5 +72,5 @@ class OperationsView(BaseModel):
     paused_providers: list[ProviderPauseView]
     failed_knowledge_bases: list[BrokenKnowledgeBase] = Field(description="Knowledge bases with the status `error`.")
     unusable_models: list[UnusableModel] = Field(description="Models whose provider is out, or refuses the key.")
-    dead_letters: int = Field(description="Number of dead letters that were not redriven.")
+    dead_letters: int = Field(description="Number of dead letters that were neither redriven nor discarded.")
     unsendable_messages: int = Field(description="Number of messages that Kafka has refused.")

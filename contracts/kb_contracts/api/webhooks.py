@@ -35,6 +35,8 @@ _WEBHOOK: Final = {
     "updated_at": "2026-01-31T12:00:00Z",
     "updated_by": "3f9c1d2e4b5a6978",
     "former_secret_expires_at": None,
+    "disabled_at": None,
+    "disabled_reason": None,
 }
 _DELIVERY: Final = {
     "delivery_id": "65f1c2a3b4d5e6f708192a62",
@@ -95,6 +97,12 @@ class WebhookView(BaseModel):
         description="Time until which requests are also signed with the secret before the last rotation; null: they "
         "are not."
     )
+    disabled_at: datetime | None = Field(
+        description="Time at which it was disabled by an answer of its receiver; null if it was not."
+    )
+    disabled_reason: str | None = Field(
+        description="`receiver-gone`: the receiver answered 410. `PUT` with `enabled: true` enables the webhook again."
+    )
 
 
 class WebhookWithSecret(WebhookView):
@@ -129,7 +137,8 @@ class WebhookDeliveryView(BaseModel):
     event_id: str = Field(description="Id of the event: the header `webhook-id` of all attempts.")
     event_type: str
     state: Literal["waiting", "delivered", "dead"] = Field(
-        description="`waiting` for an attempt; `delivered`; `dead`: given up after a day."
+        description="`waiting` for an attempt; `delivered`; `dead`: given up after a day, or because the webhook was "
+        "disabled."
     )
     attempts: int = Field(description="Number of attempts so far.")
     created_at: datetime

@@ -1,46 +1,74 @@
-"""Publishes the events of a batch of documents: new texts and new tags."""
+"""Publishes the events of a batch of documents: new texts, tags and metadata, and deletions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kb_api.carry_out_entries import UncheckedEntry, carry_out_entries, parse_entry, usable_id
-from kb_api.document_request import to_ocr_completed, to_tags_changed
-from kb_api.publish_document_event import DocumentEventPublisher
+from kb_api.document_request import to_deletion, to_metadata_changed, to_ocr_completed, to_tags_changed
+from kb_api.publish_document_event import DocumentEventPublisher, Published
 from kb_contracts.api.batches import RefusedEntry
-from kb_contracts.api.document_batches import BatchedDocument, BatchedTags, BatchOutcome
+from kb_contracts.api.document_batches import (
+    BatchedDeletion,
+    BatchedDocument,
+    BatchedMetadata,
+    BatchedTags,
+    BatchOutcome,
+)
+from kb_contracts.documents import DocumentEvent
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 
-BatchedChange: TypeAlias = BatchedDocument | BatchedTags
+BatchedChange: TypeAlias = BatchedDocument | BatchedTags | BatchedMetadata | BatchedDeletion
+
+_MODELS: Final[Mapping[str, type[BatchedChange]]] = {
+    "put": BatchedDocument,
+    "replace_tags": BatchedTags,
+    "replace_metadata": BatchedMetadata,
+    "delete": BatchedDeletion,
+}
 
 
 async def accept_documents(
     publisher: DocumentEventPublisher, caller: Caller, sent: Sequence[UncheckedEntry]
 ) -> list[BatchOutcome]:
     """Publish the event of each document that is valid; return what became of each, in their order."""
-    return await carry_out_entries(sent, parse=_parse, carry_out=partial(_accept, publisher, caller), refuse=_refused)
+    return await carry_out_entries(
+        sent,
+        outcome_model=BatchOutcome,
+        parse=_parse,
+        carry_out=partial(_accept, publisher, caller),
+        refuse=_refused,
+    )
 
 
 def _parse(sent: UncheckedEntry) -> BatchedChange:
-    match sent.get("action", "put"):
-        case "put":
-            return parse_entry(BatchedDocument, sent)
-        case "replace_tags":
-            return parse_entry(BatchedTags, sent)
-    raise invalid_field("action", "Input should be 'put' or 'replace_tags'")
+    action = sent.get("action", "put")
+    if not isinstance(action, str) or action not in _MODELS:
+        raise invalid_field("action", "Input should be 'put', 'replace_tags', 'replace_metadata' or 'delete'")
+    return parse_entry(_MODELS[action], sent)
 
 
 async def _accept(publisher: DocumentEventPublisher, caller: Caller, change: BatchedChange) -> BatchOutcome:
-    event = (
-        to_tags_changed(caller, change.document_id, body=change)
-        if isinstance(change, BatchedTags)
-        else to_ocr_completed(caller, change.document_id, body=change)
-    )
-    published = await publisher.publish(event, revision=change.revision)
-    return BatchOutcome(
-        document_id=change.document_id, revision=published.revision, changed=published.changes, problem=None
-    )
+    def accepted(published: Published) -> BatchOutcome:
+        return BatchOutcome(
+            document_id=change.document_id, revision=published.revision, changed=published.changes, problem=None
+        )
+
+    event = _create_event(caller, change)
+    return accepted(await publisher.publish(event, revision=change.revision, answer=accepted))
+
+
+def _create_event(caller: Caller, change: BatchedChange) -> DocumentEvent:
+    match change:
+        case BatchedTags():
+            return to_tags_changed(caller, change.document_id, body=change)
+        case BatchedMetadata():
+            return to_metadata_changed(caller, change.document_id, body=change)
+        case BatchedDeletion():
+            return to_deletion(caller, change.document_id, revision=change.revision)
+        case BatchedDocument():
+            return to_ocr_completed(caller, change.document_id, body=change)
 
 
 def _refused(sent: UncheckedEntry, problem: RefusedEntry) -> BatchOutcome:

@@ -24,6 +24,7 @@ async def act_on_knowledge_bases(
     """
     return await carry_out_entries(
         sent,
+        outcome_model=ActionOutcome,
         parse=partial(parse_entry, BatchedAction),
         carry_out=partial(_carry_out, database, caller, life_cycle=life_cycle),
         refuse=_refused,

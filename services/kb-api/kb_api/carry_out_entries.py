@@ -1,6 +1,9 @@
 """Carries out the entries of a batch one after the other, so that those about the same resource keep their order.
 
 After a failure of the database the others are not tried: each would wait for it, and the request would take minutes.
+
+A request that takes a batch over, after its process died or was stopped for long, continues after the entries that
+were carried out. The one that lost the batch stops at its next change.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from kb_contracts.api.batches import RefusedEntry
 from kb_contracts.identifiers import is_identifier
+from kb_shared import failpoints
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
+from kb_shared.http.changes import batch_entry, find_outcome
+from kb_shared.http.idempotency import KEY_IN_USE
 from kb_shared.http.problems import MAX_FIELDS, as_request_error, field_problem, invalid_fields
 from kb_shared.mongo.database import mongo_errors
 
@@ -22,6 +28,7 @@ Outcome = TypeVar("Outcome", bound=BaseModel)
 async def carry_out_entries(
     sent: Sequence[UncheckedEntry],
     *,
+    outcome_model: type[Outcome],
     parse: Callable[[UncheckedEntry], Entry],
     carry_out: Callable[[Entry], Awaitable[Outcome]],
     refuse: Callable[[UncheckedEntry, RefusedEntry], Outcome],
@@ -30,20 +37,30 @@ async def carry_out_entries(
 
     Args:
         sent: entries that nothing is known of.
+        outcome_model: model of what became of an entry.
         parse: checks an entry. Raises RequestError.
         carry_out: carries an entry out, as a whole or not at all.
         refuse: makes the outcome of an entry that has a problem.
+
+    Raises:
+        RequestError: 409 `idempotency-key-in-use`: another request has taken the batch over.
     """
     outcomes: list[Outcome] = []
     failure: KbError | None = None
-    for each in sent:
+    for position, each in enumerate(sent):
+        if (known := find_outcome(position)) is not None:
+            outcomes.append(outcome_model.model_validate_json(known))
+            continue
         try:
             entry = parse(each)
             if failure is not None:
                 raise failure
-            with mongo_errors():
+            with mongo_errors(), batch_entry(position):
                 outcomes.append(await carry_out(entry))
+            await failpoints.reach("batch.after_entry")
         except RequestError as error:
+            if error.slug == KEY_IN_USE:
+                raise
             outcomes.append(refuse(each, _problem(error)))
         except (TransientError, Parked) as error:
             failure = error

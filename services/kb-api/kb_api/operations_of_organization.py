@@ -43,6 +43,6 @@ async def load_operations(database: Database, organization_id: str) -> Operation
         unusable_models=[
             UnusableModel(model=each.model, cause=each.cause.value, until=each.until) for each in unusable
         ],
-        dead_letters=await dead_letters.count_waiting_of(database, organization_id),
+        dead_letters=await dead_letters.count_open_of(database, organization_id),
         unsendable_messages=await outbox.count_unsendable_of(database, organization_id),
     )

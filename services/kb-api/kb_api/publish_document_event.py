@@ -1,5 +1,6 @@
 """Publishes document events of upstreams that use HTTP instead of Kafka. An event is durable before the response."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +14,12 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
 from kb_shared.errors import NotFound, RequestError
+from kb_shared.http.changes import ChangeAnswer, commit_change
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
-from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.observability import tracing
@@ -51,11 +53,19 @@ class DocumentEventPublisher:
         self._stored_bytes = stored_bytes
         self._message_limits = message_limits
 
-    async def publish(self, event: DocumentEvent, *, revision: int | None) -> Published:
+    async def publish(
+        self,
+        event: DocumentEvent,
+        *,
+        revision: int | None,
+        answer: Callable[[Published], ChangeAnswer] | None = None,
+    ) -> Published:
         """Store an event for publication, with `revision` or with the last known one plus 1.
 
         Args:
             event: an event whose own revision is replaced.
+            revision: revision of the event; None: the next one.
+            answer: makes what `commit_change` records.
 
         Raises:
             NotFound: the event changes a document that is not known.
@@ -96,7 +106,7 @@ class DocumentEventPublisher:
             await outbox.add(self._database, session, [message])
             return Published(accepted.revision, changes=may_change(numbered, document, before))
 
-        return await in_transaction(self._database, store)
+        return await commit_change(self._database, store, answer=answer)
 
     async def _check(self, event: DocumentEvent) -> None:
         self._check_size(event)

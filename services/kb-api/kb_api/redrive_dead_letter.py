@@ -33,7 +33,7 @@ async def redrive_dead_letter(
     by: str,
     message_limits: MessageLimits,
 ) -> DeadLetter:
-    """Send a letter again and mark it. If it fails again, it becomes a new letter that names this one.
+    """Send a letter again and mark it, also a discarded one. If it fails again, it becomes a new letter that names it.
 
     Args:
         visible: organizations whose letters the caller may see.
@@ -48,11 +48,24 @@ async def redrive_dead_letter(
         letter = await dead_letters.find(database, visible, letter_id, session=session)
         if letter is None:
             raise NotFound("dead letter")
-        if await dead_letters.mark_redriven(database, session, letter, by=by):
-            await _send(database, session, letter=letter, message_limits=message_limits)
+        await send_once(database, session, letter, by=by, message_limits=message_limits)
         return await dead_letters.find(database, visible, letter_id, session=session) or letter
 
     return await commit_change(database, redrive)
+
+
+async def send_once(
+    database: Database, session: MongoSession, letter: DeadLetter, *, by: str, message_limits: MessageLimits
+) -> bool:
+    """Add the record of a letter to the outbox and mark the letter; return False if it was marked before.
+
+    Raises:
+        RequestError: 409 `dead-letter-too-large`.
+    """
+    if not await dead_letters.mark_redriven(database, session, letter, by=by):
+        return False
+    await _send(database, session, letter=letter, message_limits=message_limits)
+    return True
 
 
 async def _send(

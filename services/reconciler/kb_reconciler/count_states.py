@@ -44,7 +44,7 @@ async def count_states(database: Database) -> None:
     events = await index_jobs.find_oldest_events(database)
     indexed = await kb_slots.count_documents(database)
     open_circuits = await circuits.count_open(database)
-    letters = await dead_letters.count_waiting(database)
+    letters = await dead_letters.count_open(database)
     DOCUMENTS.labels("indexed").set(indexed)
     for state in index_jobs.IndexJobState:
         DOCUMENTS.labels(state).set(jobs[state])
@@ -53,6 +53,6 @@ async def count_states(database: Database) -> None:
     for cause in Cause:
         CIRCUITS_OPEN.labels(cause).set(open_circuits.get(cause, 0))
     for topic in _CONSUMED:
-        waiting = letters.get(topic.name)
-        DLQ_DEPTH.labels(topic.name).set(waiting.letters if waiting else 0)
-        DLQ_OLDEST_AGE_SECONDS.labels(topic.name).set(age_s(waiting.oldest) if waiting else 0)
+        is_open = letters.get(topic.name)
+        DLQ_DEPTH.labels(topic.name).set(is_open.letters if is_open else 0)
+        DLQ_OLDEST_AGE_SECONDS.labels(topic.name).set(age_s(is_open.oldest) if is_open else 0)

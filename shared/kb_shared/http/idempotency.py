@@ -1,7 +1,8 @@
 """Carries out a POST with an `Idempotency-Key` once, and answers repeated ones with the answer of the first.
 
 The steps: claim the key, carry the request out, store its answer. If its effect is one transaction, this writes the
-answer, too (`commit_change`), so that a process may die after any of these steps.
+answer, too (`commit_change`), so that a process may die after any of these steps. A batch is a transaction for each
+entry, which writes the outcome of the entry.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 
 from kb_shared import failpoints
 from kb_shared.errors import RequestError
-from kb_shared.http.changes import ChangeAnswer, InsteadOfAnswer, recording
+from kb_shared.http.changes import ChangeAnswer, InsteadOfAnswer, current_position, recording
 from kb_shared.mongo import idempotency_keys
 from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.idempotency_keys import IdempotencyKey, StoredAnswer
@@ -33,6 +34,8 @@ REPLAYED: Final = "Idempotency-Replayed"
 """Header of an answer that an earlier request got."""
 LEASE: Final = timedelta(seconds=30)
 """Time for which a request keeps its key without renewing it. After a crash, a repeated one waits for its end."""
+KEY_IN_USE: Final = "idempotency-key-in-use"
+"""Slug of the problem of a request that does not hold its key, or not any more."""
 MAX_STORED_BYTES: Final = 1_000_000
 _KEPT_HEADERS: Final = ("location", "etag")
 _USABLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -76,7 +79,7 @@ async def answer_once(
     await failpoints.reach("idempotency.after_claim")
     recorder = _AnswerRecorder(database, key, owner=owner, success_status=success_status)
     async with _held(database, key, owner=owner):
-        with recording(recorder):
+        with recording(recorder, outcomes=first.outcomes):
             response = await handle()
     await failpoints.reach("idempotency.after_effect")
     await _store(database, key, owner=owner, response=response)
@@ -93,11 +96,22 @@ class _AnswerRecorder:
         self._success_status = success_status
 
     async def record(self, session: MongoSession, answer: ChangeAnswer | None) -> None:
-        stored = None if answer is None else _stored(answer, self._success_status)
-        held = await idempotency_keys.write_in_transaction(
-            self._database, session, self._key, owner=self._owner, answer=stored
-        )
-        if not held:
+        position = current_position()
+        if position is not None and isinstance(answer, BaseModel):
+            is_held = await idempotency_keys.write_outcome_in_transaction(
+                self._database,
+                session,
+                self._key,
+                owner=self._owner,
+                position=position,
+                outcome=answer.model_dump_json(by_alias=True).encode(),
+            )
+        else:
+            stored = None if answer is None else _stored(answer, self._success_status)
+            is_held = await idempotency_keys.write_in_transaction(
+                self._database, session, self._key, owner=self._owner, answer=stored
+            )
+        if not is_held:
             raise _in_use()
 
 
@@ -160,7 +174,7 @@ def _replay(answer: StoredAnswer) -> Response:
 def _in_use() -> RequestError:
     return RequestError(
         409,
-        "idempotency-key-in-use",
+        KEY_IN_USE,
         "A request with this Idempotency-Key is being carried out; send it again after Retry-After.",
         retry_after_s=1,
     )

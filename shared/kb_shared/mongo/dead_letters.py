@@ -1,10 +1,12 @@
-"""`dead_letters`: records that could not be handled, with their organization if it is known, and their redrive.
+"""`dead_letters`: records that could not be handled, with their organization if it is known, and what became of them.
+
+A letter is open until it is redriven or discarded. One that was discarded can still be redriven.
 
 The id of a letter is computed from its record and position, so a letter that is filed twice is stored once. Bodies are
 in `dead_letter_bodies`, in pieces that fit into a row, so lists don't read them. Both are deleted after 90 days.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,11 +22,16 @@ BODIES = "dead_letter_bodies"
 KEPT_FOR: Final = timedelta(days=90)
 
 _TTL: Final = int(KEPT_FOR.total_seconds())
-_WAITING: Final = {"redriven_at": None}
+_NOT_REDRIVEN: Final = {"redriven_at": None}
+_OPEN: Final = {**_NOT_REDRIVEN, "discarded_at": None}
+_MOST_COUNTED: Final = 100_000
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("filed_at", DESCENDING)]),
     IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL),
-    IndexModel([("redriven_at", ASCENDING), ("topic", ASCENDING)], partialFilterExpression=_WAITING),
+    IndexModel(
+        [("discarded_at", ASCENDING), ("organization_id", ASCENDING), ("filed_at", ASCENDING)],
+        partialFilterExpression=_NOT_REDRIVEN,
+    ),
 ]
 # A body is deleted after its letter, so every listed letter can be sent again.
 BODY_INDEXES = [IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL + 24 * 3600)]
@@ -58,15 +65,34 @@ class DeadLetter:
     """Id of the letter that was sent again and failed again as this one."""
     redriven_at: datetime | None = None
     redriven_by: str | None = None
+    discarded_at: datetime | None = None
+    discarded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingLetters:
-    """Letters of a topic that were not sent again."""
+class LetterFilter:
+    """Letters that are wanted; None: whatever the value is."""
+
+    topic: str | None = None
+    reason: str | None = None
+    is_open: bool | None = None
+    letter_ids: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLetters:
+    """Open letters of a topic, or with a reason."""
 
     letters: int
     oldest: datetime
     """Time at which the oldest of them was filed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLettersByReason:
+    reasons: Mapping[str, OpenLetters]
+    is_exact: bool
+    """False if there are more letters than are counted."""
 
 
 def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
@@ -98,16 +124,14 @@ async def file(database: Database, letter: DeadLetter, body: bytes | None) -> No
 async def find_page(
     database: Database,
     visible: Visible,
+    wanted: LetterFilter,
     *,
-    topic: str | None,
-    reason: str | None,
     after: TimePosition | None = None,
     skip: int,
     limit: int,
 ) -> tuple[list[DeadLetter], int]:
     """Return a page of letters, newest first, of those after a position if it is given, and the number of all."""
-    query: Row = _seen_by(visible)
-    query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
+    query = _matching(visible, wanted)
     newest_first = [("filed_at", DESCENDING), ("_id", ASCENDING)]
     later = {} if after is None else after.build_condition("filed_at", after.row_id)
     rows = database[NAME].find({**query, **later}).sort(newest_first).skip(skip).limit(limit)
@@ -121,19 +145,48 @@ async def find(
     return _ROWS.read(row) if row else None
 
 
-async def count_waiting(database: Database) -> dict[str, WaitingLetters]:
-    """Count the letters of all organizations that were not sent again, by topic; a topic without any is absent."""
+async def find_oldest_open(
+    database: Database, visible: Visible, wanted: LetterFilter, *, at_most_bytes: int, limit: int
+) -> list[str]:
+    """Return the ids of open letters, the oldest first, with bodies of at most `at_most_bytes`."""
+    query = _matching(visible, wanted) | _OPEN | {"size_bytes": {"$not": {"$gt": at_most_bytes}}}
+    rows = database[NAME].find(query, {"_id": True}).sort("filed_at", ASCENDING).limit(limit)
+    return [row["_id"] async for row in rows]
+
+
+async def count_larger_open(database: Database, visible: Visible, wanted: LetterFilter, *, than_bytes: int) -> int:
+    """Count open letters with larger bodies than `than_bytes`, among 100,000 at most."""
     stages: list[Row] = [
-        {"$match": _WAITING},
-        {"$group": {"_id": "$topic", "letters": {"$sum": 1}, "oldest": {"$min": "$filed_at"}}},
+        {"$match": _matching(visible, wanted) | _OPEN},
+        {"$limit": _MOST_COUNTED},
+        {"$match": {"size_bytes": {"$gt": than_bytes}}},
+        {"$count": "letters"},
     ]
-    rows = await database[NAME].aggregate(stages)
-    return {row["_id"]: WaitingLetters(row["letters"], row["oldest"]) async for row in rows}
+    return sum([row["letters"] async for row in await database[NAME].aggregate(stages)])
 
 
-async def count_waiting_of(database: Database, organization_id: str) -> int:
-    """Count the letters of an organization that were not sent again."""
-    return await database[NAME].count_documents({"organization_id": organization_id, **_WAITING})
+async def count_open(database: Database) -> dict[str, OpenLetters]:
+    """Count the open letters of all organizations by topic; a topic without any is absent."""
+    return await _count_by(database, "topic", [{"$match": _OPEN}])
+
+
+async def count_open_by_reason(database: Database, visible: Visible) -> OpenLettersByReason:
+    """Count open letters by reason."""
+    stages: list[Row] = [{"$match": {**_seen_by(visible), **_OPEN}}, {"$limit": _MOST_COUNTED}]
+    reasons = await _count_by(database, "reason", stages)
+    total = sum(each.letters for each in reasons.values())
+    return OpenLettersByReason(reasons, is_exact=total < _MOST_COUNTED)
+
+
+async def count_open_of(database: Database, organization_id: str) -> int:
+    """Count the open letters of an organization."""
+    return await database[NAME].count_documents({"organization_id": organization_id, **_OPEN})
+
+
+async def _count_by(database: Database, field: str, stages: Sequence[Row]) -> dict[str, OpenLetters]:
+    group = {"_id": f"${field}", "letters": {"$sum": 1}, "oldest": {"$min": "$filed_at"}}
+    rows = await database[NAME].aggregate([*stages, {"$group": group}])
+    return {row["_id"]: OpenLetters(row["letters"], row["oldest"]) async for row in rows}
 
 
 async def read_body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
@@ -156,6 +209,26 @@ async def mark_redriven(database: Database, session: MongoSession, letter: DeadL
         session=session,
     )
     return marked.matched_count == 1
+
+
+async def mark_discarded(database: Database, session: MongoSession, letter: DeadLetter, *, by: str) -> bool:
+    """Note that the letter is not to be sent again; False if it is not open."""
+    marked = await database[NAME].update_one(
+        {"_id": letter.letter_id, "organization_id": letter.organization_id, **_OPEN},
+        {"$set": {"discarded_at": datetime.now(UTC), "discarded_by": by}},
+        session=session,
+    )
+    return marked.matched_count == 1
+
+
+def _matching(visible: Visible, wanted: LetterFilter) -> Row:
+    given = {"topic": wanted.topic, "reason": wanted.reason}
+    query = _seen_by(visible) | {name: value for name, value in given.items() if value is not None}
+    if wanted.letter_ids is not None:
+        query["_id"] = {"$in": list(wanted.letter_ids)}
+    if wanted.is_open is not None:
+        query |= _OPEN if wanted.is_open else {"$nor": [_OPEN]}
+    return query
 
 
 def _seen_by(visible: Visible) -> Row:

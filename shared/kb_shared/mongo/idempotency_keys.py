@@ -64,9 +64,15 @@ class IdempotentRequest:
     """Process and request that carries it out."""
     created_at: datetime
     answer: StoredAnswer | None = None
+    outcomes: Mapping[int, bytes] = field(default_factory=dict)
+    """Outcomes of the entries of a batch that were carried out so far, as JSON by their positions."""
 
 
-_ROWS: Final = RowMapper(IdempotentRequest, convert={"answer": _ANSWERS.read})
+def _outcomes(stored: Mapping[str, bytes]) -> dict[int, bytes]:
+    return {int(position): bytes(outcome) for position, outcome in stored.items()}
+
+
+_ROWS: Final = RowMapper(IdempotentRequest, convert={"answer": _ANSWERS.read, "outcomes": _outcomes})
 
 
 async def claim(
@@ -119,21 +125,37 @@ async def write_in_transaction(
     database: Database, session: MongoSession, key: IdempotencyKey, *, owner: str, answer: StoredAnswer | None
 ) -> bool:
     """Write the row in the transaction of the request's effect; False if another request has taken it over."""
-    fields: dict[str, Any] = {"fenced_by": owner} | ({} if answer is None else {"answer": _to_row(answer)})
-    written = await database[NAME].update_one({**_key(key), "owner": owner}, {"$set": fields}, session=session)
+    return await _write(
+        database, session, key, owner=owner, fields={} if answer is None else {"answer": _to_row(answer)}
+    )
+
+
+async def write_outcome_in_transaction(
+    database: Database, session: MongoSession, key: IdempotencyKey, *, owner: str, position: int, outcome: bytes
+) -> bool:
+    """Do what `write_in_transaction` does for one entry of a batch, with its outcome."""
+    return await _write(database, session, key, owner=owner, fields={f"outcomes.{position}": outcome})
+
+
+async def _write(
+    database: Database, session: MongoSession, key: IdempotencyKey, *, owner: str, fields: Mapping[str, Any]
+) -> bool:
+    fenced = {"fenced_by": owner, **fields}
+    written = await database[NAME].update_one({**_key(key), "owner": owner}, {"$set": fenced}, session=session)
     return written.matched_count == 1
 
 
 async def store_answer(database: Database, key: IdempotencyKey, *, owner: str, answer: StoredAnswer) -> None:
     """Store the answer that a request got, unless a final one was stored with its effect."""
     await database[NAME].update_one(
-        {**_key(key), "owner": owner, "answer.is_final": {"$ne": True}}, {"$set": {"answer": _to_row(answer)}}
+        {**_key(key), "owner": owner, "answer.is_final": {"$ne": True}},
+        {"$set": {"answer": _to_row(answer)}, "$unset": {"outcomes": True}},
     )
 
 
 async def release(database: Database, key: IdempotencyKey, *, owner: str) -> None:
     """Forget a request that failed before it had an effect, so that the same key can be used again."""
-    await database[NAME].delete_one({**_key(key), "owner": owner, "answer": None})
+    await database[NAME].delete_one({**_key(key), "owner": owner, "answer": None, "outcomes": None})
 
 
 def _key(key: IdempotencyKey) -> Row:

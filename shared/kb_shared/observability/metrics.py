@@ -272,8 +272,8 @@ DLQ_MESSAGES = Counter(
 )
 DLQ_DEPTH = Gauge(
     "kb_dlq_depth",
-    "Dead letters of a topic that were not sent again, counted by the reconciler (each replica exports the total: use"
-    " max, not sum). Above 0: see GET /dead-letters; remove the cause, then redrive them.",
+    "Open dead letters of a topic: neither redriven nor discarded, counted by the reconciler (each replica exports the"
+    " total: use max, not sum). Above 0: see GET /dead-letters; remove the cause, then redrive or discard them.",
     ["topic"],
 )
 DLQ_OLDEST_AGE_SECONDS = Gauge(

@@ -81,11 +81,18 @@ async def check_delete(organization: StockedOrganization) -> None:
 @checks("documents.batch")
 async def check_batch(organization: StockedOrganization) -> None:
     given = GIVEN | {"upload_date": UPLOADED_AT.isoformat()}
+    await new_document(organization, "deleted-in-batch")
     answer = await organization.client.documents.batch(
-        [{"document_id": "batched", "text": "Batched", **given}, {"document_id": "not/an/id", "text": "Bad", **given}]
+        [
+            {"document_id": "batched", "text": "Batched", **given},
+            {"document_id": "not/an/id", "text": "Bad", **given},
+            {"document_id": "deleted-in-batch", "action": "delete"},
+        ]
     )
-    assert (answer.accepted_count, answer.refused_count) == (1, 1)
-    accepted, refused = answer.outcomes
+    assert (answer.accepted_count, answer.refused_count) == (2, 1)
+    accepted, refused, deleted = answer.outcomes
+    row = await organization.until_row("documents", document_id="deleted-in-batch", alive=False)
+    assert_holds(row, deleted_revision=deleted.revision)
     row = await organization.row("document_revisions", document_id="batched")
     assert_shows(accepted, row | {"changed": True, "problem": None})
     assert (refused.document_id, refused.revision) == (None, None)

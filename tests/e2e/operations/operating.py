@@ -1,5 +1,6 @@
 """Checks of indexing jobs, pauses, reconciliation, and of messages that could not be handled."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -325,6 +326,58 @@ async def check_redrive_dead_letter(organization: StockedOrganization) -> None:
     assert_holds(again, document_id=BROKEN, reason=letter["reason"], size_bytes=letter["size_bytes"])
 
 
+async def new_letter(organization: StockedOrganization, document_id: str) -> Row:
+    key = f"{organization.organization_id}/{document_id}"
+    await organization.running.send_malformed(b"not JSON", key=key.encode())
+    return await organization.until_row("dead_letters", document_id=document_id, redriven_from=None)
+
+
+@checks("dead_letters.get")
+async def check_get_dead_letter(organization: StockedOrganization) -> None:
+    [letter] = await organization.rows("dead_letters", document_id=BROKEN, redriven_from=None)
+    answer, row = await undisturbed(
+        lambda: organization.client.dead_letters.get(letter["_id"]),
+        lambda: organization.row("dead_letters", _id=letter["_id"]),
+    )
+    assert_shows(answer, shown_letter(row))
+
+
+@checks("dead_letters.count")
+async def check_count_dead_letters(organization: StockedOrganization) -> None:
+    await new_letter(organization, "counted")
+    answer, rows = await undisturbed(
+        organization.client.dead_letters.count,
+        lambda: organization.rows("dead_letters", redriven_at=None, discarded_at=None),
+    )
+    reasons = Counter(row["reason"] for row in rows)
+    assert {each.reason: each.count for each in answer.reasons} == reasons
+    assert (answer.open_count, answer.is_exact) == (len(rows), True)
+    [reason] = [each for each in answer.reasons if each.reason == rows[0]["reason"]]
+    assert reason.oldest_at == min(row["filed_at"] for row in rows if row["reason"] == reason.reason)
+
+
+@checks("dead_letters.redrive_many")
+async def check_redrive_dead_letters(organization: StockedOrganization) -> None:
+    letters = [await new_letter(organization, name) for name in ("broken-1", "broken-2")]
+    answer = await organization.client.dead_letters.redrive_many(
+        topic=letters[0]["topic"], dead_letter_ids=[letter["_id"] for letter in letters]
+    )
+    assert (answer.redriven_count, answer.too_large_count, answer.are_more_left) == (2, 0, False)
+    for letter in letters:
+        row = await organization.row("dead_letters", _id=letter["_id"])
+        assert_holds(row, redriven_by=organization.key_id)
+        await organization.until_row("dead_letters", redriven_from=letter["_id"])
+
+
+@checks("dead_letters.discard")
+async def check_discard_dead_letter(organization: StockedOrganization) -> None:
+    letter = await new_letter(organization, "discarded")
+    answer = await organization.client.dead_letters.discard(letter["_id"])
+    row = await organization.row("dead_letters", _id=letter["_id"])
+    assert_shows(answer, shown_letter(row))
+    assert_holds(row, discarded_by=organization.key_id, redriven_at=None)
+
+
 @checks("unsendable_messages.list")
 async def check_list_unsendable_messages(organization: StockedOrganization) -> None:
     answer = await organization.client.unsendable_messages.list(limit=100)
@@ -378,6 +431,6 @@ async def _stored_operations(organization: StockedOrganization) -> Row:
         "paused_providers": [{name: pause[name] for name in names} for pause in pauses],
         "failed_knowledge_bases": [],
         "unusable_models": [],
-        "dead_letters": len(await organization.rows("dead_letters", redriven_at=None)),
+        "dead_letters": len(await organization.rows("dead_letters", redriven_at=None, discarded_at=None)),
         "unsendable_messages": len(await organization.rows("outbox", unsendable_at={"$exists": True})),
     }

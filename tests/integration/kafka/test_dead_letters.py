@@ -19,6 +19,7 @@ from kb_shared.kafka.topics import ensure_topics
 from kb_shared.messaging.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.dead_letters import LetterFilter
 from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
 from tests.waiting import until
 
@@ -106,7 +107,7 @@ async def test_a_dead_letter_that_the_broker_refuses_is_shortened_and_never_hold
     record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"org/doc", b"y" * 5_000, (), 0)
     await publisher.publish(record, reason="bad-data", detail="")
     assert [message[1:] for message in broker.taken] == taken
-    letters, total = await dead_letters.find_page(database, ["org"], topic=None, reason=None, skip=0, limit=9)
+    letters, total = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=9)
     assert (total, letters[0].key) == (1, b"org/doc")
 
 

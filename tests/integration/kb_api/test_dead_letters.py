@@ -1,6 +1,7 @@
 """Dead letters are listed to their organization, and can be sent again."""
 
 import asyncio
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_contracts import topics
+from kb_shared import failpoints
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
@@ -17,6 +19,7 @@ from kb_shared.mongo.api_keys import Scope
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_events import ProcessDied
 
 PREFIX = "prefix."
 BODY = b'{"secret": "text of a document", \xff}'
@@ -131,6 +134,95 @@ async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
         await publisher.publish(again, reason="not-json", detail="")
         [new] = [one for one in await listed(organization) if one["dead_letter_id"] not in before]
         assert new["redriven_from"] == last
+
+
+async def file_letters(publisher: DeadLetterPublisher, organization: OrganizationClient, *, count: int) -> list[str]:
+    """File letters for the reason `bad-data`; return their ids, the oldest first."""
+    for offset in range(count):
+        await publisher.publish(record(organization, offset=offset), reason="bad-data", detail="")
+    return [letter["dead_letter_id"] for letter in await listed(organization, reason="bad-data", limit=100)][::-1]
+
+
+async def redrive_many(organization: OrganizationClient, **selected: Any) -> tuple[int, int, bool]:
+    answer = await organization.ok("POST", "/dead-letters:redrive", json=selected)
+    return answer["redriven_count"], answer["too_large_count"], answer["are_more_left"]
+
+
+async def test_a_discarded_letter_is_listed_and_not_open_any_more_and_can_still_be_redriven(
+    organization: OrganizationClient, publisher: DeadLetterPublisher
+) -> None:
+    discarded, redriven_id, waiting = await file_letters(publisher, organization, count=3)
+    path = f"/dead-letters/{discarded}"
+    answers = await asyncio.gather(*(organization.ok("POST", f"{path}/discard") for _ in range(3)))
+    assert len({answer["discarded_at"] for answer in answers}) == 1
+    assert answers[0]["discarded_by"] == organization.key.split("_")[1]
+    assert await organization.ok("GET", path) == answers[0]
+    await organization.ok("POST", f"/dead-letters/{redriven_id}/redrive")
+    sent_before = await organization.ok("POST", f"/dead-letters/{redriven_id}/discard")
+    assert sent_before["discarded_at"] is None, "it is not open"
+
+    assert [each["dead_letter_id"] for each in await listed(organization, is_open=True)] == [waiting]
+    others = {each["dead_letter_id"] for each in await listed(organization, is_open=False)}
+    assert others == {discarded, redriven_id}
+    counts = await organization.ok("GET", "/dead-letters/counts")
+    assert [(each["reason"], each["count"]) for each in counts["reasons"]] == [("bad-data", 1)]
+    assert (counts["open_count"], counts["is_exact"]) == (1, True)
+    assert (await organization.ok("GET", "/operations"))["dead_letters"] == 1
+
+    assert await redrive_many(organization) == (1, 0, False)
+    assert await redriven(organization, discarded) == []
+    assert (await organization.ok("POST", f"{path}/redrive"))["redriven_at"] is not None
+    assert len(await redriven(organization, discarded)) == 1
+    assert await organization.refused("GET", "/dead-letters/none") == (404, "not-found")
+
+
+async def test_letters_are_redriven_by_what_was_selected_the_oldest_first_and_each_once(
+    organization: OrganizationClient, publisher: DeadLetterPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_api.redrive_dead_letters.MAX_REDRIVEN", 2)
+    letter_ids = await file_letters(publisher, organization, count=5)
+    await publisher.publish(record(organization, offset=9), reason="not-json", detail="")
+    await publisher.publish(record(organization, b"x" * 1_100_000, offset=10), reason="bad-data", detail="")
+    await publisher.publish(record(organization, b"x" * 1_048_500, offset=11), reason="too-large", detail="")
+    assert await redrive_many(organization, topic="kb-index-requests") == (0, 0, False)
+    assert await redrive_many(organization, dead_letter_ids=[letter_ids[4], "none"]) == (1, 0, False)
+    assert await redrive_many(organization, reason="bad-data") == (2, 1, True)
+    assert [len(await redriven(organization, each)) for each in letter_ids] == [1, 1, 0, 0, 1]
+    answers = await asyncio.gather(*(redrive_many(organization, reason="bad-data") for _ in range(3)))
+    assert sum(count for count, _, _ in answers) == 2
+    assert [len(await redriven(organization, each)) for each in letter_ids] == [1] * 5
+    assert await redrive_many(organization, reason="too-large") == (0, 1, False)
+    assert await redrive_many(organization, reason="bad-data") == (0, 1, False)
+    wrong: dict[str, Any]
+    for wrong in ({"dead_letter_ids": []}, {"dead_letter_ids": ["x"] * 1_001}, {"other": 1}):
+        answer = await organization.refused("POST", "/dead-letters:redrive", json=wrong)
+        assert answer == (422, "validation-error")
+
+
+async def test_letters_are_redriven_at_a_limited_rate_and_after_a_crash_those_that_are_left(
+    organization: OrganizationClient, publisher: DeadLetterPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_api.redrive_dead_letters.PER_SECOND", 20)
+    letter_ids = await file_letters(publisher, organization, count=8)
+    reached = 0
+
+    async def die_at_the_third() -> None:
+        nonlocal reached
+        reached += 1
+        if reached == 3:
+            raise ProcessDied
+
+    with pytest.raises(ProcessDied):
+        async with failpoints.during("dead_letters.after_redrive", die_at_the_third):
+            await redrive_many(organization)
+    assert [len(await redriven(organization, each)) for each in letter_ids] == [1, 1, 1, 0, 0, 0, 0, 0]
+    began = monotonic()
+    assert await redrive_many(organization) == (5, 0, False)
+    assert monotonic() - began >= 4 / 20
+    assert [len(await redriven(organization, each)) for each in letter_ids] == [1] * 8
+    monkeypatch.setattr("kb_api.redrive_dead_letters.WITHIN_S", 0.0)
+    await publisher.publish(record(organization, offset=20), reason="bad-data", detail="")
+    assert await redrive_many(organization) == (0, 0, True)
 
 
 async def test_a_letter_too_large_for_kafka_is_not_redriven_and_stays_unchanged(

@@ -9,7 +9,7 @@ from pymongo import AsyncMongoClient
 
 from kb_api import document_revisions
 from kb_api.searchable_documents import SearchableDocuments
-from kb_contracts.documents import OcrCompleted, TagsChanged
+from kb_contracts.documents import DocumentDeleted, MetadataChanged, OcrCompleted, TagsChanged
 from kb_local.python_server import SearchNodeProcess
 from kb_shared.mongo import document_index, document_texts, documents
 from kb_shared.mongo.database import Database
@@ -256,6 +256,40 @@ async def test_tags_of_several_documents_are_replaced_by_a_batch_without_their_t
         assert isinstance(event, TagsChanged)
         assert event.tag_ids == ["b"]
     assert isinstance(published["d2"], OcrCompleted)
+
+
+async def test_metadata_are_replaced_and_documents_deleted_by_a_batch_as_by_their_own_calls(
+    organization: OrganizationClient,
+) -> None:
+    for document_id in ("d0", "d1"):
+        await organization.project(document_id, name=document_id, tag_ids=("a",))
+    entries = [
+        {"action": "replace_metadata", "document_id": "d0", "metadata": {"year": 2026}},
+        {"action": "replace_metadata", "document_id": "unknown", "metadata": {}},
+        {"action": "replace_metadata", "document_id": "d0", "metadata": {"a b": 1}},
+        {"action": "delete", "document_id": "d1", "revision": 9},
+        {"action": "delete", "document_id": "unknown"},
+        {"action": "delete", "document_id": "d0", "tag_ids": []},
+        {"action": "delete", "document_id": "d0"},
+        {"action": ["delete"], "document_id": "d0"},
+    ]
+    answer = await organization.ok("POST", "/documents:batch", json={"documents": entries})
+    problems = [outcome["problem"] and outcome["problem"]["type"] for outcome in answer["outcomes"]]
+    wrong = "validation-error"
+    assert problems == [None, "not-found", wrong, None, "not-found", wrong, None, wrong]
+    replaced, _, _, deleted, _, _, last, _ = answer["outcomes"]
+    assert (deleted["revision"], last["revision"]) == (9, replaced["revision"] + 1)
+    published = [event for event, _ in await accepted(organization)]
+    assert [(type(event), event.document_id) for event in sorted(published, key=lambda each: each.revision)] == [
+        (MetadataChanged, "d0"),
+        (DocumentDeleted, "d0"),
+        (DocumentDeleted, "d1"),
+    ]
+    for method, path, json in (
+        ("PATCH", "/documents/unknown/metadata", {"metadata": {}}),
+        ("DELETE", "/documents/unknown", None),
+    ):
+        assert await organization.refused(method, path, json=json) == (404, "not-found")
 
 
 async def test_a_wait_ends_when_both_search_indexes_have_the_document_and_many_waits_share_one_lookup(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from tests.integration.kb_api.conftest import make_key
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_documents import BODY, accepted
+from tests.integration.kb_api.test_events import ProcessDied
 
 NewOrganization = Callable[..., Awaitable[OrganizationClient]]
 NEW_KB = {"name": "n"}
@@ -138,6 +141,78 @@ async def test_a_repeated_job_is_the_first_one(organization: OrganizationClient)
     differing = await post(organization, f"/knowledge-bases/{another}/reconcile", key="plan")
     assert (differing.status_code, differing.json()["type"]) == (422, "idempotency-key-reused")
     assert await organization.database[reconcile_plans.NAME].count_documents({"kb_id": kb_id}) == 1
+
+
+async def lapse(organization: OrganizationClient) -> None:
+    """Let the time pass until the lease of a key has ended."""
+    await organization.database[idempotency_keys.NAME].update_many(
+        {"organization_id": organization.organization_id}, [{"$set": {"until": {"$subtract": ["$$NOW", 1]}}}]
+    )
+
+
+def batch_of_documents() -> dict[str, Any]:
+    refused = {"action": "delete", "document_id": "unknown"}
+    return {"documents": [refused, *({**BODY, "document_id": f"d{n}"} for n in range(4))]}
+
+
+async def published(organization: OrganizationClient) -> dict[str, list[int]]:
+    """Return the revisions of the events that were published, by document."""
+    found: dict[str, list[int]] = {}
+    for event, _ in await accepted(organization):
+        found.setdefault(event.document_id, []).append(event.revision)
+    return found
+
+
+async def test_a_batch_whose_key_was_taken_over_stops_and_publishes_nothing_twice(
+    organization: OrganizationClient,
+) -> None:
+    batch, taken_over, reached = batch_of_documents(), [], 0
+
+    async def take_over() -> None:
+        await lapse(organization)
+        # Another caller changes a document that the first request has changed.
+        await organization.ok("PATCH", "/documents/d0/tags", json={"tag_ids": ["other"]})
+        taken_over.append(await post(organization, "/documents:batch", body=batch))
+
+    async def lose_the_lease() -> None:
+        nonlocal reached
+        reached += 1
+        if reached == 2:
+            # As in another process: its changes are not recorded by the first request.
+            await asyncio.create_task(take_over(), context=Context())
+
+    async with failpoints.during("batch.after_entry", lose_the_lease):
+        late = await post(organization, "/documents:batch", body=batch)
+    assert (late.status_code, late.json()["type"]) == (409, "idempotency-key-in-use")
+    assert await published(organization) == {"d0": [1, 2], "d1": [1], "d2": [1], "d3": [1]}
+    [answer] = taken_over
+    assert answer.status_code == 200
+    assert [outcome["revision"] for outcome in answer.json()["outcomes"]] == [None, 1, 1, 1, 1]
+    again = await post(organization, "/documents:batch", body=batch)
+    assert (again.json(), again.headers["idempotency-replayed"]) == (answer.json(), "true")
+
+
+@pytest.mark.parametrize("error", [ProcessDied, RuntimeError])
+async def test_a_batch_that_was_interrupted_is_continued_by_the_request_that_repeats_it(
+    organization: OrganizationClient, error: type[BaseException]
+) -> None:
+    batch, reached = batch_of_documents(), 0
+
+    async def fail_at_the_third() -> None:
+        nonlocal reached
+        reached += 1
+        if reached == 3:
+            raise error
+
+    async with failpoints.during("batch.after_entry", fail_at_the_third):
+        with suppress(ProcessDied):
+            assert (await post(organization, "/documents:batch", body=batch)).status_code == 500
+    assert sorted(await published(organization)) == ["d0", "d1", "d2"]
+    assert (await post(organization, "/documents:batch", body=batch)).status_code == 409
+    await lapse(organization)
+    answer = await post(organization, "/documents:batch", body=batch)
+    assert (answer.json()["accepted_count"], answer.json()["refused_count"]) == (4, 1)
+    assert await published(organization) == {f"d{n}": [1] for n in range(4)}
 
 
 ORGANIZATION = "acme"

@@ -179,6 +179,72 @@ async def test_a_delivery_is_tried_again_for_a_day_then_dead_and_can_be_repeated
         assert await owner.refused("POST", path) == (404, "not-found")
 
 
+async def test_a_receiver_that_is_gone_disables_its_webhook_until_it_is_enabled_again(
+    owner: OrganizationClient, receiver: Receiver
+) -> None:
+    receiver.statuses = [410]
+    hook = await owner.ok("POST", "/webhooks", json={"url": receiver.url})
+    path = f"/webhooks/{hook['webhook_id']}"
+    await happen(owner, *(indexed(owner, f"d{n}") for n in range(8)))
+    await deliver_all(owner.api)
+    shown = await owner.ok("GET", path)
+    assert (shown["enabled"], shown["disabled_reason"]) == (False, "receiver-gone")
+    assert shown["disabled_at"] > hook["created_at"]
+    assert len(receiver.received) <= deliver.AT_ONCE
+    found = await deliveries_of(owner, hook)
+    assert {each["state"] for each in found} == {"dead"}
+    assert {(each["last_status"], each["last_error"]) for each in found} == {
+        (410, "refused"),
+        (None, "webhook-disabled"),
+    }
+    await happen(owner, indexed(owner, "meanwhile"))
+    receiver.statuses = [204]
+    await owner.ok("PUT", path, json={"description": "moved"})
+    assert (await owner.ok("GET", path))["disabled_reason"] == "receiver-gone"
+    await list_all(owner.api)
+    enabled = await owner.ok("PUT", path, json={"enabled": True})
+    assert (enabled["enabled"], enabled["disabled_at"], enabled["disabled_reason"]) == (True, None, None)
+    receiver.received.clear()
+    await happen(owner, indexed(owner, "afterwards"))
+    await deliver_all(owner.api)
+    assert receiver.documents(hook["secret"]) == ["afterwards"]
+
+
+async def test_an_answer_of_a_former_address_does_not_disable_a_webhook(
+    owner: OrganizationClient, receiver: Receiver
+) -> None:
+    receiver.statuses = [410, 204]
+    hook = await owner.ok("POST", "/webhooks", json={"url": receiver.url})
+    await happen(owner, indexed(owner, "a"))
+    await list_all(owner.api)
+
+    async def move() -> None:
+        await owner.ok("PUT", f"/webhooks/{hook['webhook_id']}", json={"url": f"{receiver.url}/moved"})
+
+    async with failpoints.during("webhook.after_send", move):
+        await deliver_all(owner.api)
+    assert (await owner.ok("GET", f"/webhooks/{hook['webhook_id']}"))["enabled"] is True
+    await make_due(owner)
+    await deliver_all(owner.api)
+    [delivery] = await deliveries_of(owner, hook)
+    assert (delivery["state"], delivery["attempts"]) == ("delivered", 2)
+
+
+@pytest.mark.parametrize(("status", "is_respected"), [(429, True), (503, True), (500, False)])
+async def test_the_pause_that_a_receiver_asks_for_is_respected(
+    owner: OrganizationClient, receiver: Receiver, *, status: int, is_respected: bool
+) -> None:
+    receiver.statuses = [status]
+    receiver.headers = "retry-after: 1800\r\n"
+    hook = await owner.ok("POST", "/webhooks", json={"url": receiver.url})
+    await happen(owner, indexed(owner, "a"))
+    await deliver_all(owner.api)
+    [delivery] = await deliveries_of(owner, hook)
+    pause = datetime.fromisoformat(delivery["next_attempt_at"]) - datetime.fromisoformat(delivery["attempted_at"])
+    assert (pause >= timedelta(seconds=1800)) is is_respected
+    assert pause < timedelta(seconds=1800 * 1.2 + 60)
+
+
 async def test_a_delivery_that_no_process_tries_is_dead_after_a_day(owner: OrganizationClient) -> None:
     hook = await owner.ok("POST", "/webhooks", json={"url": "http://127.0.0.1:1/"})
     await happen(owner, indexed(owner, "a"))

@@ -200,35 +200,39 @@ async def file_letter(database: Database, letter_id: str, *, topic: str, filed_a
     return letter
 
 
-async def test_dead_letters_that_were_not_sent_again_are_counted_with_the_age_of_the_oldest(database: Database) -> None:
+async def test_open_dead_letters_are_counted_with_the_age_of_the_oldest(database: Database) -> None:
     await create_all_indexes(database)
     events, requests = DOCUMENT_EVENTS.name, INDEX_REQUESTS.name
     now = datetime.now(UTC)
     oldest = await file_letter(database, "oldest", topic=events, filed_at=now - timedelta(days=2))
     await file_letter(database, "older", topic=events, filed_at=now - timedelta(hours=3))
     await file_letter(database, "newest", topic=events, filed_at=now)
+    unwanted = await file_letter(database, "unwanted", topic=events, filed_at=now - timedelta(days=1))
 
-    async def redrive(session: MongoSession) -> None:
+    async def redrive_and_discard(session: MongoSession) -> None:
         await dead_letters.mark_redriven(database, session, oldest, by="someone")
+        await dead_letters.mark_discarded(database, session, unwanted, by="someone")
 
-    await in_transaction(database, redrive)
+    await in_transaction(database, redrive_and_discard)
     await count_states(database)
     assert gauge("kb_dlq_depth", topic=events) == 2
     assert gauge("kb_dlq_oldest_age_seconds", topic=events) == pytest.approx(3 * 3600, abs=600)
     assert gauge("kb_dlq_depth", topic=requests) == 0
     await database[dead_letters.NAME].delete_many({})
     await count_states(database)
-    assert gauge("kb_dlq_depth", topic=events) == 0, "all were sent again"
+    assert gauge("kb_dlq_depth", topic=events) == 0, "none is left"
     assert gauge("kb_dlq_oldest_age_seconds", topic=events) == 0
 
 
-async def test_counting_dead_letters_does_not_scan_those_that_were_sent_again(database: Database) -> None:
+async def test_counting_dead_letters_does_not_scan_those_that_are_not_open(database: Database) -> None:
     await create_all_indexes(database)
-    rows = [{"_id": str(n), "topic": DOCUMENT_EVENTS.name, "filed_at": NOW, "redriven_at": NOW} for n in range(1_000)]
+    ends = ({"redriven_at": NOW, "discarded_at": None}, {"redriven_at": None, "discarded_at": NOW})
+    letter = {"organization_id": "acme", "topic": DOCUMENT_EVENTS.name, "filed_at": NOW}
+    rows = [{"_id": str(n), **letter, **ends[n % 2]} for n in range(1_000)]
     await database[dead_letters.NAME].insert_many(rows)
     await file_letter(database, "waiting", topic=DOCUMENT_EVENTS.name, filed_at=NOW)
     await database.command("profile", 2)
-    assert (await dead_letters.count_waiting(database))[DOCUMENT_EVENTS.name].letters == 1
+    assert (await dead_letters.count_open(database))[DOCUMENT_EVENTS.name].letters == 1
     await database.command("profile", 0)
     [profiled] = await database["system.profile"].find({"command.aggregate": dead_letters.NAME}).to_list()
     assert profiled["docsExamined"] == 1

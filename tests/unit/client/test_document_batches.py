@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -36,7 +37,7 @@ class BatchApi:
         return httpx.Response(202, json={"document_id": "d", "revision": 1, "changed": True})
 
     def _outcome(self, document: dict[str, Any]) -> dict[str, Any]:
-        is_bad = document["document_name"] == "bad"
+        is_bad = document.get("document_name") == "bad"
         revision = None if is_bad else 1
         problem = REFUSED if is_bad else None
         return {"document_id": document["document_id"], "revision": revision, "changed": True, "problem": problem}
@@ -86,6 +87,21 @@ def test_a_text_that_is_too_long_for_an_event_is_stored_by_itself(api: BatchApi,
     put_all(client, ["name"], text="w" * 600_000, on_progress=lambda *_: None)
     assert ([len(text) for text in api.stored], api.batches) == ([600_000], [])
     assert api.put[0]["text_ref"] == "ref"
+
+
+def test_changes_and_deletions_are_sent_with_the_documents_in_their_order(api: BatchApi, client: Client) -> None:
+    with client.documents.in_batches() as batches:
+        batches.put("1", "text", document_name="name", tag_ids=[], upload_date="2026-01-31T12:00:00Z")
+        batches.replace_tags("1", tag_ids=["t"])
+        batches.replace_metadata("2", metadata={"since": datetime(2026, 1, 31, tzinfo=UTC)}, revision=7)
+        batches.delete("1")
+    [[put, tags, metadata, deletion]] = api.batches
+    assert put["document_id"] == "1"
+    assert tags == {"action": "replace_tags", "document_id": "1", "tag_ids": ["t"]}
+    assert (metadata["action"], metadata["document_id"], metadata["revision"]) == ("replace_metadata", "2", 7)
+    assert list(metadata["metadata"]["since"]) == ["$date"]
+    assert deletion == {"action": "delete", "document_id": "1"}
+    assert batches.accepted_count == 4
 
 
 def test_after_an_error_in_the_block_nothing_more_is_sent(api: BatchApi, client: Client) -> None:

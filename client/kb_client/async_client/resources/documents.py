@@ -156,11 +156,11 @@ class AsyncDocuments(AsyncResource):
 
     @operation
     def batch(self, documents: Sequence[Mapping[str, Any]]) -> ApiCall[BatchOutcomes]:
-        """Create, replace or retag up to 100 documents, each with an outcome of its own. `in_batches` sends any number.
+        """Create, change or delete up to 100 documents, each with an outcome of its own. `in_batches` sends any number.
 
         Args:
-            documents: arguments of `put` for each document, with its `document_id`; or those of `replace_tags`, with
-                `"action": "replace_tags"`.
+            documents: arguments of `put` for each document, with its `document_id`; or those of `replace_tags`,
+                `replace_metadata` or `delete`, with the name of the method as `action`.
         """
         sent = [
             {**each, "metadata": encode_metadata(each["metadata"])} if "metadata" in each else each

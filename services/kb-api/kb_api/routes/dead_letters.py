@@ -3,25 +3,37 @@
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import Field
 
 from kb_api.dependencies import Cursors, Database, MessageLimits, Reader, Settings, Writer
+from kb_api.discard_dead_letter import discard_dead_letter
 from kb_api.redrive_dead_letter import redrive_dead_letter, visible_organizations
-from kb_contracts.api.dead_letters import DeadLetterList, DeadLetterView
+from kb_api.redrive_dead_letters import redrive_dead_letters
+from kb_contracts.api.dead_letters import (
+    DeadLetterCounts,
+    DeadLetterList,
+    DeadLetterView,
+    LetterWord,
+    OpenDeadLetters,
+    RedriveDeadLetters,
+    RedrivenDeadLetters,
+)
+from kb_shared.errors import NotFound
 from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import dead_letters
-from kb_shared.mongo.dead_letters import DeadLetter
+from kb_shared.mongo.dead_letters import DeadLetter, LetterFilter
 from kb_shared.mongo.time_position import TimePosition
 from kb_shared.observability import tracing
 
 router = organization_router("dead letters")
 
-Word = Annotated[str, Field(min_length=1, max_length=128)]
-TopicFilter = Annotated[Word | None, Query(description="Only records of this topic.")]
-ReasonFilter = Annotated[Word | None, Query(description="Only records with this reason.")]
+TopicFilter = Annotated[LetterWord | None, Query(description="Only records of this topic.")]
+ReasonFilter = Annotated[LetterWord | None, Query(description="Only records with this reason.")]
+OpenFilter = Annotated[
+    bool | None, Query(description="`true`: only those that were neither redriven nor discarded; `false`: the others.")
+]
 
 
 @router.get(
@@ -38,16 +50,17 @@ async def list_all(
     limit: Limit = DEFAULT_LIMIT,
     topic: TopicFilter = None,
     reason: ReasonFilter = None,
+    is_open: OpenFilter = None,
 ) -> DeadLetterList:
     """List the dead letters of this organization, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
-    scope = CursorScope(caller.organization_id, "dead-letters", {"topic": topic, "reason": reason})
+    filters = {"topic": topic, "reason": reason, "is_open": is_open}
+    scope = CursorScope(caller.organization_id, "dead-letters", filters)
     position = cursors.read(scope, cursor, skip=skip)
     letters, total_count = await dead_letters.find_page(
         database,
         visible,
-        topic=topic,
-        reason=reason,
+        LetterFilter(topic=topic, reason=reason, is_open=is_open),
         after=TimePosition.parse(position) if position else None,
         skip=skip,
         limit=limit,
@@ -58,6 +71,67 @@ async def list_all(
         next_cursor=cursors.create_next(
             scope, letters, limit=limit, position=lambda letter: TimePosition(letter.filed_at, letter.letter_id)
         ),
+    )
+
+
+@router.get(
+    "/dead-letters/counts",
+    operation_id="dead_letters.count",
+    summary="Count open dead letters",
+    response_model=DeadLetterCounts,
+)
+async def count_open(database: Database, settings: Settings, caller: Reader) -> DeadLetterCounts:
+    """Count the dead letters that were neither redriven nor discarded, by reason."""
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    counted = await dead_letters.count_open_by_reason(database, visible)
+    most_first = sorted(counted.reasons.items(), key=lambda each: (-each[1].letters, each[0]))
+    return DeadLetterCounts(
+        reasons=[
+            OpenDeadLetters(reason=reason, count=found.letters, oldest_at=found.oldest) for reason, found in most_first
+        ],
+        open_count=sum(found.letters for found in counted.reasons.values()),
+        is_exact=counted.is_exact,
+    )
+
+
+@router.get(
+    "/dead-letters/{dead_letter_id}",
+    operation_id="dead_letters.get",
+    summary="Get a dead letter",
+    response_model=DeadLetterView,
+)
+async def get(database: Database, settings: Settings, caller: Reader, dead_letter_id: str) -> DeadLetterView:
+    """Return a dead letter, without the content of its record."""
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    letter = await dead_letters.find(database, visible, dead_letter_id)
+    if letter is None:
+        raise NotFound("dead letter")
+    return _view(letter)
+
+
+@router.post(
+    "/dead-letters:redrive",
+    operation_id="dead_letters.redrive_many",
+    summary="Redrive several dead letters",
+    status_code=202,
+    response_model=RedrivenDeadLetters,
+)
+async def redrive_many(
+    database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, *, body: RedriveDeadLetters
+) -> RedrivenDeadLetters:
+    """Send the records of open dead letters again, the oldest first: at most 1,000 of them, 100 in a second.
+
+    Each one is sent once. Repeat the request while `are_more_left`; with an `Idempotency-Key`, use a new one each time.
+    """
+    done = await redrive_dead_letters(
+        database,
+        visible_organizations(caller, operator_organization=settings.operator_organization),
+        LetterFilter(topic=body.topic, reason=body.reason, letter_ids=body.dead_letter_ids),
+        by=caller.key_id,
+        message_limits=message_limits,
+    )
+    return RedrivenDeadLetters(
+        redriven_count=done.redriven, too_large_count=done.too_large, are_more_left=done.are_more_left
     )
 
 
@@ -72,12 +146,30 @@ async def list_all(
 async def redrive(
     database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, dead_letter_id: str
 ) -> DeadLetterView:
-    """Send the record again, unchanged, to its topic. It is sent once; repeated requests have no effect."""
+    """Send the record again, unchanged, to its topic, also of a discarded one.
+
+    It is sent once; repeated requests have no effect.
+    """
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     letter = await redrive_dead_letter(
         database, dead_letter_id, visible=visible, by=caller.key_id, message_limits=message_limits
     )
     return _view(letter)
+
+
+@router.post(
+    "/dead-letters/{dead_letter_id}/discard",
+    operation_id="dead_letters.discard",
+    summary="Discard a dead letter",
+    response_model=DeadLetterView,
+)
+async def discard(database: Database, settings: Settings, caller: Writer, dead_letter_id: str) -> DeadLetterView:
+    """Mark a dead letter as one that is not to be sent again, so that it does not count as open any more.
+
+    It stays listed, and can still be redriven. One that was redriven or discarded before stays unchanged.
+    """
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    return _view(await discard_dead_letter(database, visible, dead_letter_id, by=caller.key_id))
 
 
 def _view(letter: DeadLetter) -> DeadLetterView:
@@ -96,4 +188,6 @@ def _view(letter: DeadLetter) -> DeadLetterView:
         redriven_at=letter.redriven_at,
         redriven_by=letter.redriven_by,
         redriven_from=letter.redriven_from,
+        discarded_at=letter.discarded_at,
+        discarded_by=letter.discarded_by,
     )

@@ -106,14 +106,15 @@ async def get(
 @router.post(
     "/documents:batch",
     operation_id="documents.batch",
-    summary="Create, replace or retag several documents",
+    summary="Create, change or delete several documents",
     response_model=BatchOutcomes,
 )
 async def put_batch(publisher: DocumentEventPublisher, caller: DocumentWriter, body: BatchOfDocuments) -> BatchOutcomes:
     """Publish the event of each document; a document that is refused does not affect the others.
 
     Without `action`, or with `put`, an entry creates or replaces a document. With `replace_tags` it has only
-    `document_id`, all `tag_ids` of the document, and perhaps a `revision`; its text is not needed.
+    `document_id`, all `tag_ids` of the document, and perhaps a `revision`. With `replace_metadata` it has
+    all `metadata` instead of the tags, and with `delete` neither. Entries about the same document keep their order.
 
     The answer is 200 whatever becomes of the documents: read `outcomes`. After a failure send those that were refused
     again, or all of them, each with its `revision`.

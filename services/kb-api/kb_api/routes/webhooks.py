@@ -109,7 +109,10 @@ async def get(database: Database, caller: Admin, webhook_id: str) -> WebhookView
 async def update(
     database: Database, sender: WebhookSender, caller: Admin, webhook_id: str, *, body: UpdateWebhook
 ) -> WebhookView:
-    """Change fields of a webhook. Deliveries that wait go to the new address."""
+    """Change fields of a webhook. Deliveries that wait go to the new address.
+
+    `enabled: true` also enables one that was disabled because its receiver had answered 410.
+    """
     key = WebhookKey(caller.organization_id, webhook_id)
     await webhook_rows.get(database, key)
     fields: dict[str, Any] = body.model_dump(include=body.model_fields_set)
@@ -120,6 +123,8 @@ async def update(
 
     async def store(session: MongoSession) -> Webhook:
         changed = {**fields, "updated_at": now(), "updated_by": caller.key_id}
+        if "enabled" in fields:
+            changed |= {"disabled_at": None, "disabled_reason": None}
         return await webhook_rows.update(database, session, key, fields=changed)
 
     return _view(await commit_change(database, store, answer=_view))
@@ -289,6 +294,8 @@ def _view(webhook: Webhook) -> WebhookView:
         updated_at=webhook.updated_at,
         updated_by=webhook.updated_by,
         former_secret_expires_at=next((each for each in ends if each > now()), None),
+        disabled_at=webhook.disabled_at,
+        disabled_reason=webhook.disabled_reason,
     )
 
 

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from time import monotonic
 from typing import Final
 
@@ -43,6 +44,7 @@ SLOW_S: Final = 2.0
 """Duration of an attempt from which a receiver is slow."""
 _PAUSE_S: Final = 0.2
 _GIVE_UP_EVERY_S: Final = 60.0
+RECEIVER_GONE: Final = "receiver-gone"
 _LAST_ATTEMPTS_S: Final = 5.0
 """Time for attempts that are being made when the process stops."""
 
@@ -162,7 +164,7 @@ class WebhookDeliverer:
                 webhook.url, delivery.body.encode(), message_id=delivery.event_id, secrets_in_use=secrets_in_use
             )
             await reach("webhook.after_send")
-            await self._record(delivery, outcome)
+            await self._record(webhook, delivery, outcome)
             if outcome.error is not None or outcome.duration_s > SLOW_S:
                 self._slow.add(webhook.key)
                 return
@@ -171,21 +173,25 @@ class WebhookDeliverer:
                 # From now on in the quick lane.
                 return
 
-    async def _record(self, delivery: WebhookDelivery, outcome: AttemptOutcome) -> None:
+    async def _record(self, webhook: Webhook, delivery: WebhookDelivery, outcome: AttemptOutcome) -> None:
         if outcome.error is None:
             WEBHOOK_ATTEMPTS.labels("delivered").inc()
             await deliveries.finish(self._database, delivery, status=outcome.status or 0)
             return
         WEBHOOK_ATTEMPTS.labels(outcome.error).inc()
-        again_at = next_attempt(
-            now=datetime.now(UTC),
-            attempts=delivery.attempts,
-            give_up_at=delivery.give_up_at,
-            chance=random.random(),  # noqa: S311  # jitter, no secret
-        )
+        # Before the delivery: after a crash here, the deliveries that wait are given up because it is disabled.
+        is_gone = outcome.status == HTTPStatus.GONE and await self._disable(webhook)
+        again_at = None if is_gone else _next_attempt(delivery, outcome)
         await deliveries.fail(self._database, delivery, status=outcome.status, error=outcome.error, again_at=again_at)
         if again_at is None:
             self._count_dead(1)
+
+    async def _disable(self, webhook: Webhook) -> bool:
+        """Disable a webhook whose receiver is gone; return False if it has another address by now."""
+        before = await webhook_rows.disable(self._database, webhook, reason=RECEIVER_GONE)
+        if before is not None and before.enabled:
+            log.info("webhook.disabled", webhook_id=webhook.webhook_id, reason=RECEIVER_GONE)
+        return before is not None
 
     def _count_dead(self, count: int) -> None:
         if count:
@@ -196,3 +202,13 @@ class WebhookDeliverer:
         reason = type(error).__name__
         if (left_out := self._limit.admit(reason)) is not None:
             log.warning("webhooks.interrupted", error=reason, left_out=left_out)
+
+
+def _next_attempt(delivery: WebhookDelivery, outcome: AttemptOutcome) -> datetime | None:
+    return next_attempt(
+        now=datetime.now(UTC),
+        attempts=delivery.attempts,
+        give_up_at=delivery.give_up_at,
+        chance=random.random(),  # noqa: S311  # jitter, no secret
+        asked_pause_s=outcome.retry_after_s,
+    )

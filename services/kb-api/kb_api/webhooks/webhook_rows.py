@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel
@@ -53,6 +53,9 @@ class Webhook:
     created_by: str
     updated_at: datetime
     updated_by: str
+    disabled_at: datetime | None = None
+    """Time at which it was disabled by an answer of its receiver; None if it was not."""
+    disabled_reason: str | None = None
 
     @property
     def key(self) -> WebhookKey:
@@ -128,6 +131,17 @@ async def update(database: Database, session: MongoSession, key: WebhookKey, *, 
     """Set fields of a webhook and return it. Raises NotFound."""
     await database[NAME].update_one(key.query(), {"$set": dict(fields)}, session=session)
     return await get(database, key, session=session)
+
+
+async def disable(database: Database, webhook: Webhook, *, reason: str) -> Webhook | None:
+    """Disable a webhook because of what its receiver answered, and return it as it was before.
+
+    None if its address was changed since it was read: then it stays as it is.
+    """
+    unchanged = {**webhook.key.query(), "url": webhook.url}
+    disabled = {"enabled": False, "disabled_at": datetime.now(UTC), "disabled_reason": reason}
+    row = await database[NAME].find_one_and_update(unchanged, {"$set": disabled})
+    return None if row is None else _WEBHOOKS.read(row)
 
 
 def to_secrets_row(secrets: Collection[WebhookSecret]) -> list[Row]:

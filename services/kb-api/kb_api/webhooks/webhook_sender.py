@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
@@ -11,12 +12,14 @@ from urllib.parse import urlsplit
 import httpx
 
 from kb_api.webhooks.signatures import sign
+from kb_shared.providers.provider_errors import retry_after_s
 from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
 from kb_shared.providers.public_transport import transport_to_named_addresses
 
 ATTEMPT_WITHIN_S: Final = 10.0
 """Time limit of an attempt, from the look-up of the name to the head of the answer."""
 _SUCCESS: Final = 2
+_ASK_FOR_PAUSE: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 USER_AGENT: Final = "knowledge-bases-webhooks/1"
 
 
@@ -29,6 +32,8 @@ class AttemptOutcome:
     error: str | None
     """Slug of what went wrong; None if the receiver has taken the event."""
     duration_s: float
+    retry_after_s: float | None = None
+    """Pause that the receiver asks for, with 429 or 503."""
 
 
 class WebhookSender:
@@ -69,6 +74,7 @@ class WebhookSender:
         """Send an event, once."""
         began = monotonic()
         status: int | None = None
+        asked_pause_s: float | None = None
         signed = sign(body, message_id=message_id, timestamp_s=int(time.time()), secrets_in_use=secrets_in_use)
         headers = {"Content-Type": "application/json", **signed}
         try:
@@ -78,6 +84,7 @@ class WebhookSender:
                 self._http.stream("POST", url, content=body, headers=headers) as response,
             ):
                 status = response.status_code
+                asked_pause_s = retry_after_s(response.headers) if status in _ASK_FOR_PAUSE else None
         except (TimeoutError, httpx.TimeoutException):
             error: str | None = "timeout"
         except httpx.ConnectError:
@@ -86,7 +93,7 @@ class WebhookSender:
             error = "no-http-answer"
         else:
             error = None if status // 100 == _SUCCESS else "refused"
-        return AttemptOutcome(status, error, monotonic() - began)
+        return AttemptOutcome(status, error, monotonic() - began, asked_pause_s)
 
     async def close(self) -> None:
         await self._http.aclose()
