@@ -83,6 +83,7 @@ _KNOWLEDGE_BASE: Final = {
     "status": "active",
     "status_reason": None,
     "paused_at": None,
+    "index_rebuild": None,
     "warnings": [],
     "document_count": 42,
     "chunk_count": 1250,
@@ -229,6 +230,10 @@ class KnowledgeBaseView(BaseModel):
     status_reason: str | None = Field(description="Explanation of the status, if it needs one.")
     paused_at: datetime | None = Field(
         description="Time at which the knowledge base was paused; null if it is not paused."
+    )
+    index_rebuild: Literal["requested", "building"] | None = Field(
+        description="State of the rebuild of the search indexes: `requested`, then `building` until both are built, "
+        "also while `status` is `error` because one failed; null if there is none."
     )
     warnings: list[str] = Field(description="Warnings about the configuration.")
     document_count: int = Field(description="Number of indexed documents.")

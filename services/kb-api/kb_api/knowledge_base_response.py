@@ -30,6 +30,7 @@ def knowledge_base_view(
         status=kb.status,
         status_reason=kb.status_reason,
         paused_at=kb.paused_at,
+        index_rebuild=kb.index_rebuild,
         warnings=list(kb.warnings),
         document_count=documents,
         chunk_count=chunks,

@@ -147,6 +147,20 @@ async def check_batch_of_actions(organization: StockedOrganization) -> None:
     await organization.until_row("backfills", _id=reindexed.job_id, state="done")
 
 
+@checks("knowledge_bases.rebuild_search_indexes")
+async def check_rebuild_search_indexes(organization: StockedOrganization) -> None:
+    kb_id = organization.changing_kb_id
+    await organization.until_active(kb_id)
+    before = await organization.row("knowledge_bases", _id=kb_id)
+    answer = await organization.client.knowledge_bases.rebuild_search_indexes(kb_id)
+    assert (answer.kb_id, answer.index_rebuild) == (kb_id, "requested")
+    await organization.until_row(
+        "knowledge_bases", _id=kb_id, index_rebuild=None, index_builds=before["index_builds"] + 1
+    )
+    stats = await organization.client.knowledge_bases.get_stats(kb_id)
+    assert {index.status for index in stats.search_indexes} == {"READY"}
+
+
 @checks("knowledge_bases.resume")
 async def check_resume(organization: StockedOrganization) -> None:
     kb_id = organization.changing_kb_id
