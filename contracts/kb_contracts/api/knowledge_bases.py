@@ -235,7 +235,10 @@ class KnowledgeBaseView(BaseModel):
         description="State of the rebuild of the search indexes: `requested`, then `building` until both are built, "
         "also while `status` is `error` because one failed; null if there is none."
     )
-    warnings: list[str] = Field(description="Warnings about the configuration.")
+    warnings: list[str] = Field(
+        description="Warnings about the configuration, also if `text_analyzer` does not fit the language of the "
+        "documents. That is looked at within minutes after documents have come, changed or gone."
+    )
     document_count: int = Field(description="Number of indexed documents.")
     chunk_count: int = Field(description="Number of searchable chunks.")
     created_at: datetime

@@ -117,6 +117,9 @@ class KnowledgeBase:
     """Number of rebuilds that were requested so far. The definitions of the search indexes contain it."""
     rate_limits: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    """Warnings about the settings that the KB was created with."""
+    text_language: str | None = None
+    """ISO 639-1 code of the language of most of its texts, as it was detected last; None if it is not known."""
     last_searched_at: datetime | None = None
     paused_at: datetime | None = None
     """Time of the pause. A paused KB indexes nothing; removals and searches continue."""
@@ -432,6 +435,19 @@ async def set_indexes_built(database: Database, kb: KnowledgeBase) -> bool:
         {"$set": {"filters_building": [], "index_rebuild": None}},
     )
     return written.matched_count == 1
+
+
+async def find_writes_at_detection(database: Database) -> dict[KnowledgeBaseKey, int]:
+    """Return the KBs of all organizations with the number of writes of their slots when their language was detected."""
+    rows = database[NAME].find({"status": {"$ne": Status.DELETING}}, {"organization_id": 1, "text_language_writes": 1})
+    return {
+        KnowledgeBaseKey(row["organization_id"], row["_id"]): row.get("text_language_writes", 0) async for row in rows
+    }
+
+
+async def set_text_language(database: Database, key: KnowledgeBaseKey, language: str | None, *, writes: int) -> None:
+    """Note the language of the texts, as it was detected when the slots of the KB had had `writes` writes."""
+    await database[NAME].update_one(_filter(key), {"$set": {"text_language": language, "text_language_writes": writes}})
 
 
 async def mark_deleting(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> bool:
