@@ -1,7 +1,9 @@
 """Checks of indexing jobs, pauses, reconciliation, and of messages that could not be handled."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bson import ObjectId
@@ -370,6 +372,13 @@ async def check_operations(organization: StockedOrganization) -> None:
     await organization.client.llm_providers.resume("azure")
 
 
+def _most_searched(searches: list[Row], kbs: list[Row]) -> list[Row]:
+    names = {kb["_id"]: kb["name"] for kb in kbs}
+    counts = Counter(kb_id for search in searches for kb_id in search["kb_ids"] if kb_id in names)
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:5]
+    return [{"kb_id": kb_id, "name": names[kb_id], "searches": count} for kb_id, count in most]
+
+
 async def _stored_operations(organization: StockedOrganization) -> Row:
     """Return what goes on; of the jobs only those that have failed are expected."""
     jobs = await organization.rows("index_jobs")
@@ -391,6 +400,10 @@ async def _stored_operations(organization: StockedOrganization) -> Row:
         ],
         "paused_providers": [{name: pause[name] for name in names} for pause in pauses],
         "failed_knowledge_bases": [],
+        "most_searched": _most_searched(
+            await organization.rows("query_log", asked_at={"$gte": datetime.now(UTC) - timedelta(days=7)}),
+            await organization.rows("knowledge_bases", status={"$ne": "deleting"}),
+        ),
         "unusable_models": [],
         "dead_letters": len(await organization.rows("dead_letters", redriven_at=None)),
         "unsendable_messages": len(await organization.rows("outbox", unsendable_at={"$exists": True})),
