@@ -52,6 +52,7 @@ BY_PATH: Final = {
     "DELETE /knowledge-bases/{kb_id}/jobs/{job_id}",
     "POST /knowledge-bases/{kb_id}/pause",
     "POST /knowledge-bases/{kb_id}/resume",
+    "POST /knowledge-bases/{kb_id}/search-indexes/rebuild",
     "POST /knowledge-bases/{kb_id}/reconcile",
     "POST /knowledge-bases/{kb_id}/search",
     "POST /knowledge-bases/{kb_id}/search/explain",

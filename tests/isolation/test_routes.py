@@ -109,6 +109,7 @@ MATRIX = [
     Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/pause", Scope.WRITE),
     Route("kb-api", "POST", "/knowledge-bases/{kb_id}/resume", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/search-indexes/rebuild", Scope.WRITE),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/chunks/{chunk_id}", Scope.READ),
     Route("kb-api", "GET", "/knowledge-bases/{kb_id}/metadata-keys", Scope.READ),
     Route("kb-api", "GET", "/documents", Scope.READ, query={"name_search": "canary"}),

@@ -16,6 +16,7 @@ _SLOTS: Final = "shared/kb_shared/mongo/kb_slots.py"
 _VECTORS: Final = "shared/kb_shared/mongo/vectors.py"
 _REQUESTS: Final = "shared/kb_shared/mongo/index_jobs/requests.py"
 _WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
+_REBUILDS: Final = "tests/integration/kb_api/test_rebuild_search_indexes.py"
 
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/indexer"
@@ -468,5 +469,19 @@ MUTANTS: Final = (
         old='"until": version - 1',
         new='"until": version',
         caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_a_removed_chunk_is_retired_at_the_version_before"),
+    ),
+    Mutant(
+        "rebuild-keeps-the-definitions-of-search-indexes",
+        "shared/kb_shared/mongo/chunk_indexes.py",
+        old='return (f"rebuild_{rebuilds}",) if rebuilds else ()',
+        new="return ()",
+        caught_by=in_file(_REBUILDS, "test_a_second_request_changes_nothing_until_the_first_one_is_carried_out"),
+    ),
+    Mutant(
+        "rebuild-is-taken-for-carried-out-by-an-earlier-update",
+        "shared/kb_shared/mongo/knowledge_bases.py",
+        old='            "index_builds": kb.index_builds or {"$in": [0, None]},\n',
+        new="",
+        caught_by=in_file(_REBUILDS, "test_a_request_during_an_update_is_not_taken_for_carried_out"),
     ),
 )

@@ -139,4 +139,24 @@ MUTANTS: Final = (
         new="before_paying=None,\n",
         caught_by=in_file(f"{_TESTS}/test_optimistic.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
     ),
+    Mutant(
+        "analyzer-is-judged-by-chunks-that-were-replaced",
+        "shared/kb_shared/mongo/vectors.py",
+        old='        {"$match": {**chunks.scope, "until": None}},\n        {"$limit": at_most},\n',
+        new='        {"$match": chunks.scope},\n        {"$limit": at_most},\n',
+        caught_by=in_file(
+            "tests/integration/kb_api/test_detect_languages.py",
+            "test_an_analyzer_that_does_not_fit_is_warned_of_as_long_as_such_documents_are_there",
+        ),
+    ),
+    Mutant(
+        "language-hides-what-was-written-during-its-detection",
+        "services/kb-api/kb_api/detect_languages.py",
+        old="language.code, writes=writes)",
+        new="language.code, writes=(await kb_slots.sum_writes(database))[key.kb_id])",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_detect_languages.py",
+            "test_what_is_written_during_a_detection_is_looked_at_in_the_next_round",
+        ),
+    ),
 )

@@ -17,10 +17,9 @@ from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
 from kb_search.bootstrap import create_app
 from kb_search.settings import SearchSettings
-from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo import api_keys, index_queries
+from kb_shared.mongo import api_keys, index_queries, query_log
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot

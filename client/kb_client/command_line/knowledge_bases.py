@@ -215,6 +215,14 @@ def reindex(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Outp
     carry_out_on_each(context, kbs, action="reindex", output=output, id_field="job_id")
 
 
+@app.command("rebuild-indexes", epilog=examples("kb kb rebuild-indexes handbook"))
+def rebuild_indexes(context: typer.Context, kb: KnowledgeBaseArgument, *, output: Output = "table") -> None:
+    """Build the search indexes again. Searches go on; no document is indexed again, and nothing is charged."""
+    with open_client(context) as client:
+        found = client.knowledge_bases.rebuild_search_indexes(find_knowledge_base(client, kb).kb_id)
+    _print_knowledge_base(found, output)
+
+
 @app.command("retry-failed", epilog=examples("kb kb retry-failed handbook policies"))
 def retry_failed(context: typer.Context, kbs: KnowledgeBaseArguments, *, output: Output = "table") -> None:
     """Try the documents again that could not be indexed."""
@@ -358,6 +366,7 @@ def _print_settings(found: "KnowledgeBaseView") -> None:
             "chunker": f"{found.chunker_type}, {found.chunk_size} tokens, overlap {found.chunk_overlap}",
             "embedding model": f"{found.embedding_model}, {found.embedding_dimensions} dimensions",
             "text analyzer": found.text_analyzer,
+            **({"search indexes": f"rebuild {found.index_rebuild}"} if found.index_rebuild else {}),
             "created": found.created_at,
             "last searched": found.last_searched_at,
         }

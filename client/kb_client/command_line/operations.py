@@ -1,4 +1,4 @@
-"""`kb operations`: what is open, waits, is paused or is broken in the organization."""
+"""`kb operations`: what is open, waits, is paused or is broken in the organization, and what is searched."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def operations(context: typer.Context, *, output: OutputWithoutIds = "table") -> None:
-    """Show what is open, waits, is paused or is broken."""
+    """Show what is open, waits, is paused or is broken, and what is searched most."""
     with open_client(context) as client:
         found = client.operations.get()
     print_answer(found, output, show=lambda: _print_operations(found))
@@ -34,6 +34,7 @@ def _print_operations(found: "OperationsView") -> None:
             "paused knowledge bases": [each.name for each in found.paused_knowledge_bases],
             "paused providers": [each.provider for each in found.paused_providers],
             "failed knowledge bases": [f"{each.name}: {each.reason}" for each in found.failed_knowledge_bases],
+            "most searched in 7 days": [f"{each.name}: {each.searches:,}" for each in found.most_searched],
             "models not called": [f"{each.model}: {each.cause}" for each in found.unusable_models],
             "dead letters": found.dead_letters,
             "unsendable messages": found.unsendable_messages,

@@ -83,6 +83,7 @@ _KNOWLEDGE_BASE: Final = {
     "status": "active",
     "status_reason": None,
     "paused_at": None,
+    "index_rebuild": None,
     "warnings": [],
     "document_count": 42,
     "chunk_count": 1250,
@@ -230,7 +231,14 @@ class KnowledgeBaseView(BaseModel):
     paused_at: datetime | None = Field(
         description="Time at which the knowledge base was paused; null if it is not paused."
     )
-    warnings: list[str] = Field(description="Warnings about the configuration.")
+    index_rebuild: Literal["requested", "building"] | None = Field(
+        description="State of the rebuild of the search indexes: `requested`, then `building` until both are built, "
+        "also while `status` is `error` because one failed; null if there is none."
+    )
+    warnings: list[str] = Field(
+        description="Warnings about the configuration, also if `text_analyzer` does not fit the language of the "
+        "documents. That is looked at within minutes after documents have come, changed or gone."
+    )
     document_count: int = Field(description="Number of indexed documents.")
     chunk_count: int = Field(description="Number of searchable chunks.")
     created_at: datetime

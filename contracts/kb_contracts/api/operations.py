@@ -33,6 +33,12 @@ class BrokenKnowledgeBase(BaseModel):
     reason: str | None = Field(description="Explanation of the error.")
 
 
+class MostSearchedKnowledgeBase(BaseModel):
+    kb_id: str
+    name: str
+    searches: int = Field(description="Number of searches; one of several knowledge bases counts in each.")
+
+
 class UnusableModel(BaseModel):
     model: str = Field(
         description="Model that is not called at the moment; `queries/` and `chat/` before it: only for these."
@@ -56,6 +62,7 @@ class OperationsView(BaseModel):
                 {"provider": "openai", "paused_at": "2026-01-31T12:00:00Z", "paused_by": "3f9c1d2e4b5a6978"}
             ],
             "failed_knowledge_bases": [],
+            "most_searched": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "name": "Handbook", "searches": 1250}],
             "unusable_models": [],
             "dead_letters": 0,
             "unsendable_messages": 0,
@@ -71,6 +78,10 @@ class OperationsView(BaseModel):
     paused_knowledge_bases: list[PausedKnowledgeBase]
     paused_providers: list[ProviderPauseView]
     failed_knowledge_bases: list[BrokenKnowledgeBase] = Field(description="Knowledge bases with the status `error`.")
+    most_searched: list[MostSearchedKnowledgeBase] = Field(
+        description="Up to five knowledge bases with the most searches of the last 7 days, of which the last 100,000 "
+        "are counted; most searches first."
+    )
     unusable_models: list[UnusableModel] = Field(description="Models whose provider is out, or refuses the key.")
     dead_letters: int = Field(description="Number of dead letters that were neither redriven nor discarded.")
     unsendable_messages: int = Field(description="Number of messages that Kafka has refused.")

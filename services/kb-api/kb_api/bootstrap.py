@@ -14,6 +14,7 @@ from kb_api.admin_key import ensure_admin_key
 from kb_api.check_provider import ProviderChecks
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
 from kb_api.delete_organization import OrganizationDeletions
+from kb_api.detect_languages import keep_detecting_languages
 from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
@@ -142,6 +143,7 @@ class KbApi:
             parts.create_task(self._watch(stop))
             parts.create_task(self.event_feed.run(stop))
             parts.create_task(watch_budgets(self.database, stop))
+            parts.create_task(self._detect_languages(stop))
             parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
 
     async def _watch(self, stop: asyncio.Event) -> None:
@@ -157,6 +159,12 @@ class KbApi:
             watching = parts.create_task(WorkWatch(self.database, signals).run())
             await stop.wait()
             watching.cancel()
+
+    async def _detect_languages(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as parts:
+            detecting = parts.create_task(keep_detecting_languages(self.database, self.text_worker))
+            await stop.wait()
+            detecting.cancel()
 
     async def _check_data(self) -> None:
         with mongo_errors():

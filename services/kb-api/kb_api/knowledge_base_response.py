@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from kb_api.text_language import analyzer_warning
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView, RateLimitsView
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
@@ -30,7 +31,8 @@ def knowledge_base_view(
         status=kb.status,
         status_reason=kb.status_reason,
         paused_at=kb.paused_at,
-        warnings=list(kb.warnings),
+        index_rebuild=kb.index_rebuild,
+        warnings=_warnings(kb),
         document_count=documents,
         chunk_count=chunks,
         created_at=kb.created_at,
@@ -39,3 +41,9 @@ def knowledge_base_view(
         updated_by=kb.updated_by,
         last_searched_at=kb.last_searched_at,
     )
+
+
+def _warnings(kb: KnowledgeBase) -> list[str]:
+    """Return the warnings about its settings, and one if its text analyzer does not fit its documents."""
+    of_analyzer = analyzer_warning(kb.text_analyzer, kb.text_language)
+    return [*kb.warnings, *([of_analyzer] if of_analyzer else [])]

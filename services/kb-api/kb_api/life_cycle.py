@@ -1,7 +1,8 @@
 """Advances each KB through its life cycle: `creating -> building -> indexing -> active`, and `deleting` to removal.
 
-A KB in `error` returns to `building` by itself once none of its search indexes is failed. The status is stored and each
-step can be repeated: after a crash, the next replica that gets the lease of the KB continues.
+A KB in `error` returns to `building` by itself once none of its search indexes is failed. Search indexes are also
+updated later, for new filter keys, and rebuilt on request. The status is stored and each step can be repeated: after a
+crash, the next replica that gets the lease of the KB continues.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from kb_shared.mongo import (
 )
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import IndexRebuild, KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import metrics, spans, tracing
 
@@ -153,11 +154,20 @@ async def _check_again(database: Database, kb: KnowledgeBase) -> bool:
     return await _set_status(database, kb, Status.BUILDING)
 
 
-async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
-    """Update the search indexes for new filter keys. The old definitions answer until then."""
+async def _begin_rebuild(database: Database, kb: KnowledgeBase) -> bool:
+    """Drop the search indexes that failed. The others answer until their successors are built."""
+    # Once for a request: one that fails again is an error.
+    await chunk_indexes.drop_failed(database[kb.vector_collection], kb)
+    if kb.status is Status.ERROR:
+        await _set_status(database, kb, Status.BUILDING)
+    return await knowledge_bases.begin_index_rebuild(database, kb)
+
+
+async def _update_indexes(database: Database, kb: KnowledgeBase) -> bool:
+    """Update the search indexes, for new filter keys or a rebuild. The old ones answer until then."""
     match await chunk_indexes.read_state(database[kb.vector_collection], kb):
         case IndexState.READY:
-            return await knowledge_bases.set_filters_built(database, kb)
+            return await knowledge_bases.set_indexes_built(database, kb)
         case IndexState.FAILED:
             return await _set_status(database, kb, Status.ERROR, reason=INDEX_FAILED)
         case IndexState.MISSING:
@@ -215,8 +225,10 @@ STEPS: Final[Mapping[Status, Step]] = {
 
 def step_of(kb: KnowledgeBase) -> Step | None:
     """Return the next step of a KB; None if there is nothing to do."""
-    if kb.filters_building and kb.status in (Status.INDEXING, Status.ACTIVE):
-        return _build_filters
+    if kb.index_rebuild is IndexRebuild.REQUESTED and kb.status in (Status.INDEXING, Status.ACTIVE, Status.ERROR):
+        return _begin_rebuild
+    if (kb.filters_building or kb.index_rebuild) and kb.status in (Status.INDEXING, Status.ACTIVE):
+        return _update_indexes
     return STEPS.get(kb.status)
 
 

@@ -1,17 +1,34 @@
-"""Sums up what goes on in an organization: work, what is paused, what is broken."""
+"""Sums up what goes on in an organization: work, what is paused, what is broken, what is searched."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from kb_contracts.api.llm_providers import ProviderPauseView
 from kb_contracts.api.operations import (
     BrokenKnowledgeBase,
     JobsOfState,
+    MostSearchedKnowledgeBase,
     OperationsView,
     PausedKnowledgeBase,
     UnusableModel,
     WaitingJobs,
 )
-from kb_shared.mongo import backfills, circuits, dead_letters, index_jobs, knowledge_bases, outbox, provider_pauses
+from kb_shared.mongo import (
+    backfills,
+    circuits,
+    dead_letters,
+    index_jobs,
+    knowledge_bases,
+    outbox,
+    provider_pauses,
+    query_log,
+)
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+SEARCHES_OF: Final = timedelta(days=7)
+MOST_SEARCHED: Final = 5
 
 
 async def load_operations(database: Database, organization_id: str) -> OperationsView:
@@ -40,9 +57,20 @@ async def load_operations(database: Database, organization_id: str) -> Operation
             for kb in kbs
             if kb.status is Status.ERROR
         ],
+        most_searched=await _find_most_searched(database, organization_id, kbs),
         unusable_models=[
             UnusableModel(model=each.model, cause=each.cause.value, until=each.until) for each in unusable
         ],
         dead_letters=await dead_letters.count_open_of(database, organization_id),
         unsendable_messages=await outbox.count_unsendable_of(database, organization_id),
     )
+
+
+async def _find_most_searched(
+    database: Database, organization_id: str, kbs: Sequence[KnowledgeBase]
+) -> list[MostSearchedKnowledgeBase]:
+    names = {kb.kb_id: kb.name for kb in kbs}
+    searched = await query_log.find_most_searched(
+        database, organization_id, kb_ids=names, since=datetime.now(UTC) - SEARCHES_OF, limit=MOST_SEARCHED
+    )
+    return [MostSearchedKnowledgeBase(kb_id=kb_id, name=names[kb_id], searches=n) for kb_id, n in searched.items()]

@@ -5,7 +5,7 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 
 from typing import Final
 
-from kb_search.store import prompts, query_log, runs
+from kb_search.store import prompts, runs
 from kb_shared.mongo import (
     agents,
     api_keys,
@@ -21,6 +21,7 @@ from kb_shared.mongo import (
     llm_providers,
     outbox,
     provider_pauses,
+    query_log,
     rate_limits,
     spu_ledger,
 )

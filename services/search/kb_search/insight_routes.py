@@ -19,14 +19,14 @@ from kb_contracts.api.insights import (
 )
 from kb_contracts.api.model import Timestamp
 from kb_search.dependencies import Database, Reader
-from kb_search.store import query_log, runs, uncited_documents
-from kb_search.store.query_log import Origin
+from kb_search.store import runs, uncited_documents
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo import knowledge_bases, query_log
 from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.query_log import Origin
 
 DEFAULT_RANGE: Final = timedelta(days=30)
 

@@ -5,9 +5,9 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_search.store import query_log
-from kb_search.store.query_log import LoggedQuery
+from kb_shared.mongo import query_log
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.query_log import LoggedQuery
 
 COLLECTED_FOR_S: Final = 1.0
 _MAX_WAITING: Final = 10_000

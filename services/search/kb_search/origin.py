@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Header
 
 from kb_contracts.api.search import SearchOrigin
-from kb_search.store.query_log import Origin
+from kb_shared.mongo.query_log import Origin
 
 OriginHeader = Annotated[
     SearchOrigin,

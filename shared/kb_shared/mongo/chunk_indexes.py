@@ -42,13 +42,16 @@ class IndexState(StrEnum):
     READY = "ready"
 
 
-def build_vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
+def build_vector_index(
+    dimensions: int, filterable_metadata: Iterable[str] = (), *, rebuilds: int = 0
+) -> SearchIndexModel:
     """Build the vector index for vectors of `dimensions`.
 
     Args:
         filterable_metadata: distinct metadata keys that get a filter path of their own.
+        rebuilds: number of times that the index was to be built again.
     """
-    paths = (*FILTER_PATHS, *(f"{METADATA}.{key}" for key in filterable_metadata))
+    paths = (*FILTER_PATHS, *(f"{METADATA}.{key}" for key in filterable_metadata), *_unused_paths(rebuilds))
     return SearchIndexModel(
         name=VECTOR_INDEX,
         type="vectorSearch",
@@ -62,7 +65,7 @@ def build_vector_index(dimensions: int, filterable_metadata: Iterable[str] = ())
 
 
 def build_text_index(
-    analyzer: str, filterable_metadata: Iterable[str] = (), *, text_normalization: int = AS_WRITTEN
+    analyzer: str, filterable_metadata: Iterable[str] = (), *, text_normalization: int = AS_WRITTEN, rebuilds: int = 0
 ) -> SearchIndexModel:
     """Build the text index. Filters use `token` fields, because `equals` finds nothing in a `string` field.
 
@@ -70,9 +73,10 @@ def build_text_index(
         analyzer: Lucene analyzer that splits texts into words.
         filterable_metadata: distinct metadata keys that can be compared.
         text_normalization: normalization of texts before the analyzer.
+        rebuilds: number of times that the index was to be built again.
     """
     fields: dict[str, Any] = {path: {"type": "string"} for path in TEXT_PATHS}
-    fields |= {path: {"type": "token"} for path in TOKEN_PATHS}
+    fields |= {path: {"type": "token"} for path in (*TOKEN_PATHS, *_unused_paths(rebuilds))}
     fields[DATE_PATH] = {"type": "date"}
     metadata = dict.fromkeys(filterable_metadata, _ANY_VALUE)
     if metadata:
@@ -82,6 +86,11 @@ def build_text_index(
         type="search",
         definition={**_analysis(analyzer, text_normalization), "mappings": {"dynamic": False, "fields": fields}},
     )
+
+
+def _unused_paths(rebuilds: int) -> tuple[str, ...]:
+    """Return a path that no chunk has. With it the definition is another one: an equal one may build nothing."""
+    return (f"rebuild_{rebuilds}",) if rebuilds else ()
 
 
 def _analysis(analyzer: str, text_normalization: int) -> Row:
@@ -94,9 +103,12 @@ def _analysis(analyzer: str, text_normalization: int) -> Row:
 def build_definitions(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
     """Return the indexes that a KB needs, by name."""
     return {
-        VECTOR_INDEX: build_vector_index(kb.embedding_dimensions, kb.filterable_metadata),
+        VECTOR_INDEX: build_vector_index(kb.embedding_dimensions, kb.filterable_metadata, rebuilds=kb.index_builds),
         TEXT_INDEX: build_text_index(
-            kb.text_analyzer, kb.filterable_metadata, text_normalization=kb.text_normalization
+            kb.text_analyzer,
+            kb.filterable_metadata,
+            text_normalization=kb.text_normalization,
+            rebuilds=kb.index_builds,
         ),
     }
 

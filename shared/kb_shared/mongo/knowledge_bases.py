@@ -27,6 +27,7 @@ WORK: Final[Sequence[Row]] = (
     {"operationType": {"$in": ["insert", "replace"]}},
     {"updateDescription.updatedFields.status": {"$exists": True}},
     {"updateDescription.updatedFields.filters_building": {"$exists": True}},
+    {"updateDescription.updatedFields.index_rebuild": {"$exists": True}},
 )
 """Changes after which a KB may have a next step in its life cycle."""
 INDEXES = [
@@ -34,6 +35,7 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)]),
     IndexModel([("status", ASCENDING)]),
     IndexModel([("filters_building", ASCENDING)], sparse=True),
+    IndexModel([("index_rebuild", ASCENDING)], sparse=True),
 ]
 
 
@@ -71,6 +73,14 @@ class Status(StrEnum):
     DELETING = "deleting"
 
 
+class IndexRebuild(StrEnum):
+    """Stage of a rebuild of the search indexes that somebody has requested."""
+
+    REQUESTED = "requested"
+    BUILDING = "building"
+    """Stage in which nothing that failed is dropped any more: the new indexes are being built, or have failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
     kb_id: str
@@ -101,8 +111,15 @@ class KnowledgeBase:
     filterable_metadata: tuple[str, ...] = ()
     filters_building: tuple[str, ...] = ()
     """Keys of `filterable_metadata` that the search indexes do not have yet."""
+    index_rebuild: IndexRebuild | None = None
+    """Stage of the rebuild of the search indexes; None if none is going on."""
+    index_builds: int = 0
+    """Number of rebuilds that were requested so far. The definitions of the search indexes contain it."""
     rate_limits: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    """Warnings about the settings that the KB was created with."""
+    text_language: str | None = None
+    """ISO 639-1 code of the language of most of its texts, as it was detected last; None if it is not known."""
     last_searched_at: datetime | None = None
     paused_at: datetime | None = None
     """Time of the pause. A paused KB indexes nothing; removals and searches continue."""
@@ -132,7 +149,7 @@ class KnowledgeBase:
 ROWS: Final = RowMapper(
     KnowledgeBase,
     names={"kb_id": "_id"},
-    convert={"status": Status}
+    convert={"status": Status, "index_rebuild": IndexRebuild}
     | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings"), tuple),
     # All rows have these fields, but a row without them is readable, too.
     defaults={"tag_ids": (), "status_reason": None},
@@ -270,6 +287,8 @@ async def find_in_transition(database: Database) -> list[KnowledgeBase]:
                 {"status": Status.ERROR, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
                 # With at least one key.
                 {"status": Status.ACTIVE, "filters_building": {"$gt": ""}},
+                {"status": Status.ACTIVE, "index_rebuild": {"$gt": ""}},
+                {"status": Status.ERROR, "index_rebuild": IndexRebuild.REQUESTED},
             ]
         }
     )
@@ -381,17 +400,54 @@ async def change(
     return ROWS.read(row) if row else None
 
 
-async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
-    """Note that the search indexes filter by all of `kb.filterable_metadata`; False if that has changed meanwhile."""
+async def request_index_rebuild(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> bool:
+    """Note that the search indexes are to be built again; False if they are being built already."""
+    can_begin = [
+        {"status": {"$in": [Status.INDEXING, Status.ACTIVE]}, "index_rebuild": None},
+        {"status": Status.ERROR, "index_rebuild": {"$ne": IndexRebuild.REQUESTED}},
+    ]
     written = await database[NAME].update_one(
-        {
-            "_id": kb.kb_id,
-            "organization_id": kb.organization_id,
-            "filterable_metadata": list(kb.filterable_metadata),
-        },
-        {"$set": {"filters_building": []}},
+        {**_filter(key), "$or": can_begin},
+        {"$set": {"index_rebuild": IndexRebuild.REQUESTED}, "$inc": {"index_builds": 1}},
+        session=session,
     )
     return written.matched_count == 1
+
+
+async def begin_index_rebuild(database: Database, kb: KnowledgeBase) -> bool:
+    """Note that the requested rebuild has dropped what had failed; False if there is no such request."""
+    written = await database[NAME].update_one(
+        {**_filter(kb.key), "index_rebuild": IndexRebuild.REQUESTED},
+        {"$set": {"index_rebuild": IndexRebuild.BUILDING}},
+    )
+    return written.matched_count == 1
+
+
+async def set_indexes_built(database: Database, kb: KnowledgeBase) -> bool:
+    """Note that the search indexes are as `kb` needs them; False if it needs others meanwhile."""
+    written = await database[NAME].update_one(
+        {
+            **_filter(kb.key),
+            "filterable_metadata": list(kb.filterable_metadata),
+            # A row from before this field has had no rebuild.
+            "index_builds": kb.index_builds or {"$in": [0, None]},
+        },
+        {"$set": {"filters_building": [], "index_rebuild": None}},
+    )
+    return written.matched_count == 1
+
+
+async def find_writes_at_detection(database: Database) -> dict[KnowledgeBaseKey, int]:
+    """Return the KBs of all organizations with the number of writes of their slots when their language was detected."""
+    rows = database[NAME].find({"status": {"$ne": Status.DELETING}}, {"organization_id": 1, "text_language_writes": 1})
+    return {
+        KnowledgeBaseKey(row["organization_id"], row["_id"]): row.get("text_language_writes", 0) async for row in rows
+    }
+
+
+async def set_text_language(database: Database, key: KnowledgeBaseKey, language: str | None, *, writes: int) -> None:
+    """Note the language of the texts, as it was detected when the slots of the KB had had `writes` writes."""
+    await database[NAME].update_one(_filter(key), {"$set": {"text_language": language, "text_language_writes": writes}})
 
 
 async def mark_deleting(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> bool:

@@ -303,6 +303,21 @@ async def count_live(chunks: Chunks, document_ids: Collection[str]) -> dict[str,
     return {row["_id"]: row["chunks"] async for row in rows}
 
 
+async def sample_texts(chunks: Chunks, *, at_most: int) -> list[str]:
+    """Return the texts of random live chunks, without reading all chunks.
+
+    They may be fewer than there are: some of those that MongoDB chooses may have been replaced a moment ago.
+    """
+    stages: list[Row] = [
+        # As the first stage it reads as many rows as it returns.
+        {"$sample": {"size": 2 * at_most}},
+        {"$match": {**chunks.scope, "until": None}},
+        {"$limit": at_most},
+        {"$project": {"_id": 0, "chunk_text": 1}},
+    ]
+    return [row["chunk_text"] async for row in await chunks.collection.aggregate(stages)]
+
+
 async def delete_document(chunks: Chunks, session: MongoSession, document_id: str) -> None:
     """Delete all rows of a document, live and retired."""
     await chunks.collection.delete_many(chunks.filter_document(document_id), session=session)

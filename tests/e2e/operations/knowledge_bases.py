@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_api.text_language import analyzer_warning
 from kb_client.problems import NotFoundError
 from kb_shared.mongo.database import Row
 from tests.e2e.operations.comparison import assert_holds, assert_shows, undisturbed
@@ -31,11 +32,13 @@ async def stored_knowledge_base(organization: StockedOrganization, kb_id: str) -
     row = await organization.row("knowledge_bases", _id=kb_id)
     slots = await organization.rows("kb_slots", kb_id=kb_id)
     dead = await organization.rows("tags", tag_id={"$in": row["tag_ids"]}, deleted=True)
+    of_analyzer = analyzer_warning(row["text_analyzer"], row["text_language"])
     return {
         **row,
         "document_count": sum(slot["documents"] for slot in slots),
         "chunk_count": sum(slot["chunks"] for slot in slots),
         "dead_tag_ids": [tag["tag_id"] for tag in dead],
+        "warnings": [*row["warnings"], *([of_analyzer] if of_analyzer else [])],
         "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None} | row["rate_limits"],
     }
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bson import ObjectId
@@ -146,6 +147,20 @@ async def check_batch_of_actions(organization: StockedOrganization) -> None:
     assert_holds(await organization.row("knowledge_bases", _id=kb_id), paused_at=None)
     await until_indexed_after(organization, before)
     await organization.until_row("backfills", _id=reindexed.job_id, state="done")
+
+
+@checks("knowledge_bases.rebuild_search_indexes")
+async def check_rebuild_search_indexes(organization: StockedOrganization) -> None:
+    kb_id = organization.changing_kb_id
+    await organization.until_active(kb_id)
+    before = await organization.row("knowledge_bases", _id=kb_id)
+    answer = await organization.client.knowledge_bases.rebuild_search_indexes(kb_id)
+    assert (answer.kb_id, answer.index_rebuild) == (kb_id, "requested")
+    await organization.until_row(
+        "knowledge_bases", _id=kb_id, index_rebuild=None, index_builds=before["index_builds"] + 1
+    )
+    stats = await organization.client.knowledge_bases.get_stats(kb_id)
+    assert {index.status for index in stats.search_indexes} == {"READY"}
 
 
 @checks("knowledge_bases.resume")
@@ -409,6 +424,13 @@ async def check_operations(organization: StockedOrganization) -> None:
     await organization.client.llm_providers.resume("azure")
 
 
+def _most_searched(searches: list[Row], kbs: list[Row]) -> list[Row]:
+    names = {kb["_id"]: kb["name"] for kb in kbs}
+    counts = Counter(kb_id for search in searches for kb_id in search["kb_ids"] if kb_id in names)
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:5]
+    return [{"kb_id": kb_id, "name": names[kb_id], "searches": count} for kb_id, count in most]
+
+
 async def _stored_operations(organization: StockedOrganization) -> Row:
     """Return what goes on; of the jobs only those that have failed are expected."""
     jobs = await organization.rows("index_jobs")
@@ -430,6 +452,10 @@ async def _stored_operations(organization: StockedOrganization) -> Row:
         ],
         "paused_providers": [{name: pause[name] for name in names} for pause in pauses],
         "failed_knowledge_bases": [],
+        "most_searched": _most_searched(
+            await organization.rows("query_log", asked_at={"$gte": datetime.now(UTC) - timedelta(days=7)}),
+            await organization.rows("knowledge_bases", status={"$ne": "deleting"}),
+        ),
         "unusable_models": [],
         "dead_letters": len(await organization.rows("dead_letters", redriven_at=None, discarded_at=None)),
         "unsendable_messages": len(await organization.rows("outbox", unsendable_at={"$exists": True})),

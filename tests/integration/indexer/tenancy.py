@@ -6,7 +6,7 @@ from typing import Any
 from kb_api import organization_deletions
 from kb_api.outcome_events import event_log
 from kb_api.webhooks import deliveries, webhook_rows
-from kb_search.store import prompts, query_log, runs
+from kb_search.store import prompts, runs
 from kb_shared.mongo import (
     agents,
     audit_log,
@@ -23,6 +23,7 @@ from kb_shared.mongo import (
     knowledge_bases,
     llm_providers,
     provider_pauses,
+    query_log,
     rate_limits,
     reconcile_passes,
     reconcile_plans,

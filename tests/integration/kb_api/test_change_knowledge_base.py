@@ -157,7 +157,7 @@ async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(
     await organization.ok("PUT", path, json={"filterable_metadata": ["year"]})
     seen = await organization.stored(kb.kb_id)
     await organization.ok("PUT", path, json={"filterable_metadata": ["year", "lang"]})
-    assert not await knowledge_bases.set_filters_built(organization.database, seen)
+    assert not await knowledge_bases.set_indexes_built(organization.database, seen)
     assert (await organization.stored(kb.kb_id)).filters_building == ("year", "lang")
 
 

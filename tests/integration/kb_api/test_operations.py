@@ -2,9 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from kb_shared.mongo import circuits, index_jobs
+from kb_shared.mongo import circuits, index_jobs, query_log
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.query_log import LoggedQuery
 from kb_shared.mongo.stored_time import now
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import OrganizationClient
@@ -17,6 +18,7 @@ NOTHING = {
     "paused_knowledge_bases": [],
     "paused_providers": [],
     "failed_knowledge_bases": [],
+    "most_searched": [],
     "unusable_models": [],
     "dead_letters": 0,
     "unsendable_messages": 0,
@@ -63,3 +65,33 @@ async def test_operations_are_not_exact_above_the_limit(
         await organization.open_job(kb_id, document_id)
     shown = await organization.ok("GET", "/operations")
     assert (shown["is_exact"], shown["jobs"][0]["count"]) == (False, 2)
+
+
+async def test_operations_name_what_was_searched_most_in_the_last_week(
+    organization: OrganizationClient, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb_ids = [(await organization.create(name=f"KB {number}"))["kb_id"] for number in range(6)]
+    other = await new_organization()
+
+    def searched(*of: str, days_ago: float = 0, organization_id: str = organization.organization_id) -> LoggedQuery:
+        at = now() - timedelta(days=days_ago)
+        return LoggedQuery(organization_id, of, "q", "hybrid", "answered", 1, 1.0, "sdk", "key", None, at)
+
+    # The first is searched once, the second twice, and so on; twice both the last ones.
+    searches = [searched(kb_id) for number, kb_id in enumerate(kb_ids) for _ in range(number + 1)]
+    searches += [searched(kb_ids[-1], kb_ids[-2]) for _ in range(2)]
+    searches += [searched("f" * 24, kb_ids[1]), searched()]
+    searches += [searched(kb_ids[0], days_ago=7.1) for _ in range(20)]
+    searches += [searched(kb_ids[0], organization_id=other.organization_id) for _ in range(20)]
+    await query_log.insert(organization.database, searches)
+
+    async def most_searched(of: OrganizationClient) -> list[tuple[str, str, int]]:
+        shown = (await of.ok("GET", "/operations"))["most_searched"]
+        return [(each["kb_id"], each["name"], each["searches"]) for each in shown]
+
+    counts = {5: 8, 4: 7, 3: 4, 1: 3, 2: 3}
+    expected = [(kb_ids[number], f"KB {number}", searches) for number, searches in counts.items()]
+    assert await most_searched(organization) == sorted(expected, key=lambda each: (-each[2], each[0]))
+    assert await most_searched(other) == []
+    monkeypatch.setattr(query_log, "_MOST_COUNTED", 2)
+    assert sum(searches for _, _, searches in await most_searched(organization)) <= 4

@@ -23,11 +23,10 @@ from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
 from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.settings import SearchSettings
-from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.http import server
-from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo import knowledge_bases, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import MembershipKey

@@ -89,7 +89,7 @@ async def test_a_change_of_status_wakes_the_life_cycle_and_a_change_of_counters_
         await database[backfills.NAME].insert_one({})
         assert await scans.wait(DEADLINE_S)
         assert not await kbs.wait(0)
-        for change in ({"status": "deleting"}, {"filters_building": "x"}):
+        for change in ({"status": "deleting"}, {"filters_building": "x"}, {"index_rebuild": "requested"}):
             await database[knowledge_bases.NAME].update_one({}, {"$set": change})
             await database[backfills.NAME].insert_one({})
             assert await scans.wait(DEADLINE_S)

@@ -1,6 +1,6 @@
 """What a run searches for is written down as its own."""
 
-from kb_search.store import query_log
+from kb_shared.mongo import query_log
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import FENCE, Author
 from tests.integration.runs.test_runs import QUESTION, search

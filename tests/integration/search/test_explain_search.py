@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kb_search.store import query_log
+from kb_shared.mongo import query_log
 from kb_shared.mongo.database import Database
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller

@@ -14,11 +14,10 @@ from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
 from kb_search.log_queries import QueryLog
 from kb_search.settings import SearchSettings
-from kb_search.store import query_log
-from kb_search.store.query_log import LoggedQuery
-from kb_shared.mongo import api_keys
+from kb_shared.mongo import api_keys, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.query_log import LoggedQuery
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller, key_for
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 from tests.waiting import until

@@ -386,6 +386,13 @@ class SyncKnowledgeBases(SyncResource):
         return ApiCall("POST", "/knowledge-bases/{kb_id}/resume", KnowledgeBaseView, ids={"kb_id": kb_id})
 
     @operation
+    def rebuild_search_indexes(self, kb_id: str) -> ApiCall[KnowledgeBaseView]:
+        """Build both search indexes again; searches go on with those that can answer."""
+        return ApiCall(
+            "POST", "/knowledge-bases/{kb_id}/search-indexes/rebuild", KnowledgeBaseView, ids={"kb_id": kb_id}
+        )
+
+    @operation
     def batch(self, entries: Sequence[BatchedAction | Mapping[str, str]]) -> ApiCall[ActionOutcomes]:
         """Pause, resume, reindex or retry up to 100 knowledge bases, each with an outcome of its own.
 

@@ -1,10 +1,11 @@
-"""Routes of jobs on a KB: start, watch, cancel, pause, resume."""
+"""Routes of jobs on a KB: start, watch, cancel, pause, resume, rebuild its search indexes."""
 
 from kb_api import request_document, run_job
 from kb_api.act_on_knowledge_bases import act_on_knowledge_bases
 from kb_api.dependencies import Cursors, Database, LifeCycle, Reader, Writer
 from kb_api.job_response import reindexing_view, retrying_view
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
+from kb_api.rebuild_search_indexes import rebuild_search_indexes
 from kb_api.routes.knowledge_bases import views
 from kb_api.run_job import JobProgress
 from kb_contracts.api.jobs import JobList, JobView, Reindexing, RequestedDocument, Retrying
@@ -156,6 +157,24 @@ async def pause(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id
 async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
     """Index the documents that waited while the knowledge base was paused."""
     kb = await resume_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
+    return (await views(database, caller.organization_id, [kb]))[0]
+
+
+@router.post(
+    "/knowledge-bases/{kb_id}/search-indexes/rebuild",
+    operation_id="knowledge_bases.rebuild_search_indexes",
+    summary="Rebuild the search indexes of a knowledge base",
+    status_code=202,
+    response_model=KnowledgeBaseView,
+)
+async def rebuild_indexes(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
+    """Build the vector index and the text index again, without indexing a document again and without charge.
+
+    Searches go on: an index that can answer does so until its successor is built. One that is missing or has failed
+    can't, so searches that need it are 503 `index-not-ready` until it is built. `index_rebuild` is null when both
+    indexes are built; if one of them fails, `status` is `error`. If they are being built already, nothing changes.
+    """
+    kb = await rebuild_search_indexes(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 

@@ -10,8 +10,8 @@ router = organization_router("operations")
 
 @router.get("/operations", operation_id="operations.get", summary="Get operations", response_model=OperationsView)
 async def get(database: Database, caller: Reader) -> OperationsView:
-    """Return what is open, waits, is paused or is broken in the organization.
+    """Return what is open, waits, is paused or is broken in the organization, and what was searched most.
 
-    `GET /insights/searches` counts searches by knowledge base.
+    `GET /insights/searches` counts searches by day, kind of client and knowledge base.
     """
     return await load_operations(database, caller.organization_id)

@@ -8,7 +8,7 @@ from typing import Final
 
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.context_budget import PrioritizeBy
-from kb_search.store.query_log import Origin
+from kb_shared.mongo.query_log import Origin
 from kb_shared.text.text_normalization import AS_WRITTEN
 
 # Lucene takes 1024 clauses in a query, one for each word and path. In scripts without spaces, a character is a word.

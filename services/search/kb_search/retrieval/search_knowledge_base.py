@@ -33,7 +33,6 @@ from kb_search.retrieval.results import FittedResults, assemble_results
 from kb_search.retrieval.selection import ResultPage
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.retrieval.stopwatch import Stopwatch
-from kb_search.store.query_log import LoggedOutcome, LoggedQuery
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.authentication import CachedKey
@@ -43,6 +42,7 @@ from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.query_log import LoggedOutcome, LoggedQuery
 from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import (
     SEARCH_FILTER_REJECTED,

@@ -23,7 +23,6 @@ from kb_search.runs.plan import Plan
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
 from kb_search.store.keys import PromptKey, ThreadKey
-from kb_search.store.query_log import Origin
 from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
@@ -38,6 +37,7 @@ from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import AgentKey, DocumentKey, KnowledgeBaseKey
+from kb_shared.mongo.query_log import Origin
 
 RUNS_REMEMBERED: Final = 20
 """Number of runs of a thread whose messages the next run gets."""

@@ -27,7 +27,6 @@ from kb_search.runs.run_response import to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
-from kb_search.store.query_log import Origin
 from kb_search.store.runs import RunStatus, RunsWanted, Thread
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.admission import long_running
@@ -41,6 +40,7 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.query_log import Origin
 from kb_shared.mongo.stored_time import now
 
 router = organization_router("runs")

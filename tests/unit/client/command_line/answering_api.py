@@ -33,6 +33,7 @@ KNOWLEDGE_BASE: dict[str, Any] = {
     "status": "active",
     "status_reason": None,
     "paused_at": None,
+    "index_rebuild": None,
     "warnings": [],
     "document_count": 2,
     "chunk_count": 1234,

@@ -61,3 +61,18 @@ def test_with_a_name_of_no_knowledge_base_nothing_is_done(kb: CommandRunner) -> 
     result = kb(server.answer, "kb", "pause", "handbook", "nonsense")
     assert (result.status, server.entries) == (1, [])
     assert "there is no knowledge base 'nonsense'" in result.errors
+
+
+def test_a_rebuild_of_search_indexes_is_requested_of_one_and_shown(kb: CommandRunner) -> None:
+    requested: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            requested.append(request.url.path)
+            return httpx.Response(202, json={**KNOWLEDGE_BASE, "index_rebuild": "requested"})
+        return httpx.Response(200, json={"knowledge_bases": [KNOWLEDGE_BASE], "total_count": 1})
+
+    result = kb(answer, "kb", "rebuild-indexes", "handbook")
+    assert requested == [f"/v0/orgs/acme/knowledge-bases/{KB_ID}/search-indexes/rebuild"]
+    assert result.status == 0
+    assert "rebuild requested" in result.printed

@@ -204,3 +204,28 @@ async def count_searches(
         allowDiskUse=True,
     )
     return [SearchCount(**row.pop("_id"), **row) async for row in rows]
+
+
+_MOST_COUNTED: Final = 100_000
+
+
+async def find_most_searched(
+    database: Database, organization_id: str, *, kb_ids: Collection[str], since: datetime, limit: int
+) -> dict[str, int]:
+    """Return those of `kb_ids` with the most searches since a time, most first, with their numbers of searches.
+
+    A search of several KBs counts in each of them. Only the last 100,000 searches of the organization are counted.
+    """
+    rows = await database[NAME].aggregate(
+        [
+            {"$match": {"organization_id": organization_id, "asked_at": {"$gte": since}}},
+            {"$sort": {"asked_at": DESCENDING}},
+            {"$limit": _MOST_COUNTED},
+            {"$unwind": "$kb_ids"},
+            {"$match": {"kb_ids": {"$in": list(kb_ids)}}},
+            {"$group": {"_id": "$kb_ids", "searches": {"$sum": 1}}},
+            {"$sort": {"searches": DESCENDING, "_id": ASCENDING}},
+            {"$limit": limit},
+        ],
+    )
+    return {row["_id"]: row["searches"] async for row in rows}
