@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.batches import MAX_BATCHED, DescribedAs, RefusedEntry
+from kb_contracts.api.knowledge_bases import KnowledgeBaseTagIds
 from kb_contracts.api.model import StrictModel, example
 
 KnowledgeBaseAction = Literal["pause", "resume", "reindex", "retry_failed"]
@@ -17,7 +18,17 @@ class BatchedAction(StrictModel):
     action: KnowledgeBaseAction
 
 
-UncheckedAction = Annotated[dict[str, Any], DescribedAs(BatchedAction)]
+class BatchedTagsOfKnowledgeBase(StrictModel):
+    """New tags of one knowledge base, as `PUT /knowledge-bases/{kb_id}` changes them."""
+
+    model_config = example({"kb_id": "65f1c2a3b4d5e6f708192a3b", "action": "replace_tags", "tag_ids": ["hr", "law"]})
+
+    kb_id: str
+    action: Literal["replace_tags"]
+    tag_ids: KnowledgeBaseTagIds
+
+
+UncheckedAction = Annotated[dict[str, Any], DescribedAs(BatchedAction | BatchedTagsOfKnowledgeBase)]
 
 
 class BatchOfActions(StrictModel):
@@ -28,6 +39,7 @@ class BatchOfActions(StrictModel):
             "entries": [
                 {"kb_id": "65f1c2a3b4d5e6f708192a3b", "action": "pause"},
                 {"kb_id": "65f1c2a3b4d5e6f708192a3d", "action": "retry_failed"},
+                {"kb_id": "65f1c2a3b4d5e6f708192a3c", "action": "replace_tags", "tag_ids": ["hr", "law"]},
             ]
         }
     )

@@ -131,20 +131,22 @@ async def check_batch_of_actions(organization: StockedOrganization) -> None:
     kb_id = organization.changing_kb_id
     await organization.until_active(kb_id)
     before = await indexed_at(organization)
+    tag_ids = (await organization.row("knowledge_bases", _id=kb_id))["tag_ids"]
     answer = await organization.client.knowledge_bases.batch(
         [
             {"kb_id": kb_id, "action": "pause"},
             {"kb_id": "0" * 24, "action": "pause"},
             {"kb_id": kb_id, "action": "resume"},
             {"kb_id": kb_id, "action": "reindex"},
+            {"kb_id": kb_id, "action": "replace_tags", "tag_ids": tag_ids},
         ]
     )
-    assert (answer.accepted_count, answer.refused_count) == (3, 1)
-    _, refused, _, reindexed = answer.outcomes
+    assert (answer.accepted_count, answer.refused_count) == (4, 1)
+    _, refused, _, reindexed, _ = answer.outcomes
     assert refused.problem is not None
     assert (refused.kb_id, refused.problem.type) == ("0" * 24, "not-found")
     assert_holds(await organization.row("backfills", _id=reindexed.job_id), kb_id=kb_id, kind="reindex")
-    assert_holds(await organization.row("knowledge_bases", _id=kb_id), paused_at=None)
+    assert_holds(await organization.row("knowledge_bases", _id=kb_id), paused_at=None, tag_ids=tag_ids)
     await until_indexed_after(organization, before)
     await organization.until_row("backfills", _id=reindexed.job_id, state="done")
 

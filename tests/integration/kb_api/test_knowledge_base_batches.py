@@ -59,6 +59,24 @@ async def test_each_entry_has_the_effect_of_its_own_call_and_a_bad_one_does_not_
     assert "resume" in started
 
 
+async def test_several_knowledge_bases_get_new_tags(organization: OrganizationClient) -> None:
+    first, second = [(await organization.create())["kb_id"] for _ in range(2)]
+    await organization.ok("POST", "/tags", json={"tag_id": "law", "name": "Law"})
+    entries = [
+        {"kb_id": first, "action": "replace_tags", "tag_ids": ["law"]},
+        {"kb_id": second, "action": "replace_tags", "tag_ids": ["no-such-tag"]},
+        {"kb_id": second, "action": "replace_tags"},
+        {"kb_id": MISSING, "action": "replace_tags", "tag_ids": ["law"]},
+    ]
+    scans = await jobs(organization.database, first, "scan")
+    answer = await organization.ok("POST", PATH, json={"entries": entries})
+    problems = [outcome["problem"] and outcome["problem"]["type"] for outcome in answer["outcomes"]]
+    assert problems == [None, "unknown-tag", "validation-error", "not-found"]
+    changed, unchanged = [await organization.ok("GET", f"/knowledge-bases/{kb_id}") for kb_id in (first, second)]
+    assert (changed["tag_ids"], unchanged["tag_ids"]) == (["law"], [])
+    assert await jobs(organization.database, first, "scan") == scans + 1
+
+
 async def test_a_repeated_batch_gets_the_first_answer_and_has_no_further_effect(
     organization: OrganizationClient,
 ) -> None:

@@ -8,7 +8,7 @@ from kb_client.json_encoding import encode_metadata
 from kb_client.sync_client.operation import SyncResource, listing, operation
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.jobs import Reindexing, RequestedDocument, Retrying
-from kb_contracts.api.knowledge_base_batches import ActionOutcomes, BatchedAction
+from kb_contracts.api.knowledge_base_batches import ActionOutcomes, BatchedAction, BatchedTagsOfKnowledgeBase
 from kb_contracts.api.knowledge_bases import (
     ChunkerName,
     KnowledgeBaseList,
@@ -393,11 +393,14 @@ class SyncKnowledgeBases(SyncResource):
         )
 
     @operation
-    def batch(self, entries: Sequence[BatchedAction | Mapping[str, str]]) -> ApiCall[ActionOutcomes]:
-        """Pause, resume, reindex or retry up to 100 knowledge bases, each with an outcome of its own.
+    def batch(
+        self, entries: Sequence[BatchedAction | BatchedTagsOfKnowledgeBase | Mapping[str, Any]]
+    ) -> ApiCall[ActionOutcomes]:
+        """Pause, resume, reindex, retry or retag up to 100 knowledge bases, each with an outcome of its own.
 
         Args:
-            entries: a `kb_id` and an `action` each: `pause`, `resume`, `reindex` or `retry_failed`.
+            entries: a `kb_id` and an `action` each: `pause`, `resume`, `reindex`, `retry_failed`, or `replace_tags`
+                with `tag_ids`.
         """
         return ApiCall("POST", "/knowledge-bases:batch", ActionOutcomes, body={"entries": entries})
 

@@ -2,7 +2,7 @@
 
 from kb_api import request_document, run_job
 from kb_api.act_on_knowledge_bases import act_on_knowledge_bases
-from kb_api.dependencies import Cursors, Database, LifeCycle, Reader, Writer
+from kb_api.dependencies import Cursors, Database, LifeCycle, Reader, Settings, Writer
 from kb_api.job_response import reindexing_view, retrying_view
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.rebuild_search_indexes import rebuild_search_indexes
@@ -181,19 +181,25 @@ async def rebuild_indexes(database: Database, life_cycle: LifeCycle, caller: Wri
 @router.post(
     "/knowledge-bases:batch",
     operation_id="knowledge_bases.batch",
-    summary="Pause, resume or reindex several knowledge bases",
+    summary="Pause, resume, reindex or retag several knowledge bases",
     response_model=ActionOutcomes,
 )
 @open_to_limited_keys
 async def act_on_several(
-    database: Database, life_cycle: LifeCycle, caller: Writer, body: BatchOfActions
+    database: Database, settings: Settings, life_cycle: LifeCycle, caller: Writer, body: BatchOfActions
 ) -> ActionOutcomes:
     """Carry out an action on each knowledge base; one that is refused does not affect the others.
 
     The answer is 200 whatever becomes of them: read `outcomes`. After a failure send those that were refused again,
     or all of them.
     """
-    outcomes = await act_on_knowledge_bases(database, caller, body.entries, life_cycle=life_cycle)
+    outcomes = await act_on_knowledge_bases(
+        database,
+        caller,
+        body.entries,
+        max_chunks_limit=settings.max_chunks_per_document,
+        life_cycle=life_cycle,
+    )
     refused = sum(outcome.problem is not None for outcome in outcomes)
     return ActionOutcomes(accepted_count=len(outcomes) - refused, refused_count=refused, outcomes=outcomes)
 
