@@ -84,8 +84,8 @@ _BATCHES: Final = (
     Mutant(
         "batch-ignores-revisions",
         f"{_SERVICE}/accept_documents.py",
-        old="publisher.publish(event, revision=change.revision)",
-        new="publisher.publish(event, revision=None)",
+        old="publisher.publish(event, revision=change.revision, answer=accepted)",
+        new="publisher.publish(event, revision=None, answer=accepted)",
         caught_by=in_file(
             _DOCUMENTS,
             "test_a_bad_document_of_a_batch_does_not_refuse_the_others",
@@ -188,8 +188,8 @@ _REPEATED: Final = (
     Mutant(
         "effect-without-the-lease",
         _KEYS,
-        old='update_one({**_key(key), "owner": owner}, {"$set": fields}, session=session)',
-        new='update_one(_key(key), {"$set": fields}, session=session)',
+        old='update_one({**_key(key), "owner": owner}, {"$set": fenced}, session=session)',
+        new='update_one(_key(key), {"$set": fenced}, session=session)',
         caught_by=_TAKEN_OVER,
     ),
     Mutant(
