@@ -278,7 +278,7 @@ def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
         path = getattr(route, "path", None)
         if path is None or path in {*PUBLIC, MCP, WHOAMI}:
             continue
-        methods = route.methods if isinstance(route, APIRoute) else ("ANY",)
+        methods = route.methods or () if isinstance(route, APIRoute) else ("ANY",)
         yield from ((method, path) for method in methods)
 
 
