@@ -15,6 +15,7 @@ from kb_contracts.api.jobs import StartedJob
 from kb_contracts.api.knowledge_base_batches import ActionOutcome, BatchedAction, BatchedTagsOfKnowledgeBase
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
 from kb_shared.http.authentication import Caller
+from kb_shared.http.problems import invalid_field
 from kb_shared.mongo.database import Database
 
 ActionEntry: TypeAlias = BatchedAction | BatchedTagsOfKnowledgeBase
@@ -45,9 +46,12 @@ async def act_on_knowledge_bases(
 
 
 def _parse(sent: UncheckedEntry) -> ActionEntry:
-    if sent.get("action") == "replace_tags":
-        return parse_entry(BatchedTagsOfKnowledgeBase, sent)
-    return parse_entry(BatchedAction, sent)
+    match sent.get("action"):
+        case "replace_tags":
+            return parse_entry(BatchedTagsOfKnowledgeBase, sent)
+        case "pause" | "resume" | "reindex" | "retry_failed":
+            return parse_entry(BatchedAction, sent)
+    raise invalid_field("action", "Input should be 'pause', 'resume', 'reindex', 'retry_failed' or 'replace_tags'")
 
 
 async def _carry_out(

@@ -50,6 +50,7 @@ async def test_each_entry_has_the_effect_of_its_own_call_and_a_bad_one_does_not_
     refused = ["not-found", "not-found", "validation-error"]
     assert problems == [None, *refused, None, "validation-error", None, None]
     assert [answer["outcomes"][at]["problem"]["fields"][0]["field"] for at in (3, 5)] == ["action", "colour"]
+    assert "replace_tags" in answer["outcomes"][3]["problem"]["fields"][0]["message"]
 
     assert (await organization.ok("GET", f"/knowledge-bases/{first}"))["paused_at"] is not None
     assert (await organization.ok("GET", f"/knowledge-bases/{second}"))["paused_at"] is None
