@@ -17,6 +17,7 @@ FOLDERS: Final = (
     "services/indexer",
     "services/search",
     "services/reconciler",
+    "services/knowledge",
     "local",
 )
 
