@@ -191,6 +191,9 @@ _BY_ORGANIZATION: Final = (
     "query_log",
     "dead_letters",
     "dead_letter_bodies",
+    "entities",
+    "graph_edges",
+    "graph_nodes",
 )
 """Collections whose rows name their organization."""
 
@@ -220,6 +223,10 @@ LAST: Final = (
     "query_log",
     "dead_letters",
     "dead_letter_bodies",
+    "entities",
+    # Before the nodes: an edge never lacks one of its nodes.
+    "graph_edges",
+    "graph_nodes",
 )
 SHARED: Final = FIRST + LAST
 
