@@ -169,6 +169,9 @@ class CitationView(BaseModel):
     heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
     text: str | None = Field(description="Text of the passage, kept with the run.")
     truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
+    document_deleted: bool = Field(
+        default=False, description="Whether the document has been deleted since. The run keeps the text of the passage."
+    )
 
 
 RunRating: TypeAlias = Literal["up", "down"]

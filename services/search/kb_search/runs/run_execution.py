@@ -187,6 +187,8 @@ class RunExecution:
             self._describe_call(span, call, result)
         record = _record_of_call(call, result, duration_s=asyncio.get_running_loop().time() - started_at)
         self._calls.append(record)
+        for passage in result.passages:
+            await self._send_event("passage", {"call_id": call.call_id, **passage.as_citation()})
         await self._send_event("tool.returned", record)
         return result.content
 
