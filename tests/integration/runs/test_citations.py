@@ -66,9 +66,7 @@ async def test_citations_of_a_conversation_are_deleted_with_it(
 ) -> None:
     thread = await author.make("/threads", title="Fences")
     await scripted.says({"tool_calls": [search(FENCE)]}, {"text": "So it is [1]."})
-    await author.run(
-        messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model=scripted.name, thread_id=thread["thread_id"]
-    )
+    await author.run(messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model=scripted.name, thread_id=thread["thread_id"])
     assert await rows_of(search_database)
 
     await author.ask("DELETE", f"/threads/{thread['thread_id']}")
