@@ -88,7 +88,7 @@ class DocumentInsights(BaseModel):
 
 
 class CitationInsight(BaseModel):
-    """How often runs saw and cited a document."""
+    """Numbers of times that runs saw and cited a document."""
 
     document_id: str = Field(description="Id of the document; `entry-{entry_id}` for a knowledge entry.")
     document_name: str = Field(description="Name of the document when it was last seen, or the title of the entry.")

@@ -59,7 +59,7 @@ def _to_row(citation: RunCitation) -> Row:
 
 
 async def count_by_document(
-    database: Database, organization_id: str, document_ids: Collection[str], *, since: datetime
+    database: Database, organization_id: str, *, document_ids: Collection[str], since: datetime
 ) -> dict[str, int]:
     """Count the citations of each document since a time; a document without citations is left out."""
     match = {
@@ -78,7 +78,7 @@ async def delete_of_document(database: Database, key: DocumentKey) -> None:
     await database[NAME].delete_many({"organization_id": key.organization_id, "document_id": key.document_id})
 
 
-async def delete_of_thread(database: Database, organization_id: str, thread_id: str) -> None:
+async def delete_of_thread(database: Database, organization_id: str, *, thread_id: str) -> None:
     await database[NAME].delete_many({"organization_id": organization_id, "thread_id": thread_id})
 
 
@@ -97,7 +97,7 @@ class CitationsWanted:
 
 @dataclass(frozen=True, slots=True)
 class CitationCount:
-    """How often runs saw and cited a document."""
+    """Numbers of times that runs saw and cited a document."""
 
     document_id: str
     document_name: str

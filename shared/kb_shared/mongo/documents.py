@@ -298,7 +298,7 @@ async def find_by_ids(
     return {row["document_id"]: _from_row(row) async for row in rows}
 
 
-async def find_deleted(database: Database, organization_id: str, document_ids: Collection[str]) -> set[str]:
+async def find_deleted(database: Database, organization_id: str, *, document_ids: Collection[str]) -> set[str]:
     """Return those of the documents that are known and deleted."""
     if not document_ids:
         return set()

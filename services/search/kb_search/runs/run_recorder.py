@@ -70,13 +70,13 @@ class RunRecorder:
 
     async def _store_citations(self, run: Run, seen: Sequence[CitedPassage]) -> None:
         try:
-            await citations.insert(self._database, citations_of(run, seen, kept=self._citations_kept))
+            await citations.insert(self._database, build_citations(run, seen, kept=self._citations_kept))
         except PyMongoError as error:
             # The text of the error could contain names of documents.
             log.warning("run.citations_lost", run_id=run.run_id, error_type=type(error).__name__)
 
 
-def citations_of(run: Run, seen: Sequence[CitedPassage], *, kept: timedelta) -> list[RunCitation]:
+def build_citations(run: Run, seen: Sequence[CitedPassage], *, kept: timedelta) -> list[RunCitation]:
     """Return a row for each chunk that the model of a run saw."""
     answered_at = run.finished_at or now()
     cited = {(each.kb_id, each.citation) for each in run.citations}

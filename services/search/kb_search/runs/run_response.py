@@ -13,7 +13,7 @@ from kb_shared.mongo.database import Database
 async def find_deleted_documents(database: Database, runs: Sequence[Run]) -> set[str]:
     """Return those documents that the runs of an organization cite and that have been deleted since."""
     cited = {citation.document_id for run in runs for citation in run.citations}
-    return await documents.find_deleted(database, runs[0].organization_id, cited) if cited else set()
+    return await documents.find_deleted(database, runs[0].organization_id, document_ids=cited) if cited else set()
 
 
 def to_summary(run: Run, *, deleted: Collection[str] = ()) -> RunSummary:

@@ -374,7 +374,7 @@ async def delete_thread(database: Database, key: ThreadKey) -> None:
     if not deleted.deleted_count:
         raise NotFound("thread")
     await database[NAME].delete_many({"organization_id": key.organization_id, "thread_id": key.thread_id})
-    await citations.delete_of_thread(database, key.organization_id, key.thread_id)
+    await citations.delete_of_thread(database, key.organization_id, thread_id=key.thread_id)
 
 
 def _run_key(key: RunKey) -> Row:
