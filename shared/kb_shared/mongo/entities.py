@@ -8,12 +8,11 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_contracts.knowledge.entities import Entity
-from kb_contracts.knowledge.properties import PropertyValue
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row, in_one_batch, upsert_all
 from kb_shared.mongo.put_outcome import PutOutcome
 from kb_shared.mongo.rows import RowMapper
-from kb_shared.mongo.stored_properties import from_stored, to_comparable, to_stored
+from kb_shared.mongo.stored_properties import to_comparable, to_stored
 from kb_shared.mongo.stored_time import now
 
 NAME = "entities"
@@ -33,13 +32,14 @@ class EntityRecord:
     organization_id: str
     entity_id: str
     entity_type: str
-    properties: dict[str, PropertyValue]
+    properties: Row
+    """Properties as they are stored, with dates as dates."""
     created_at: datetime
     updated_at: datetime
     updated_by: str
 
 
-_ROWS: Final = RowMapper(EntityRecord, convert={"properties": from_stored})
+_ROWS: Final = RowMapper(EntityRecord)
 
 
 async def put_all(database: Database, organization_id: str, entities: Sequence[Entity], *, by: str) -> PutOutcome:
@@ -53,7 +53,7 @@ async def put_all(database: Database, organization_id: str, entities: Sequence[E
     """
     stored = await find_all(database, organization_id, entity_ids=[entity.entity_id for entity in entities])
     outcome = PutOutcome.compare(
-        {entity.entity_id: (entity.entity_type, to_comparable(entity.properties)) for entity in entities},
+        {entity.entity_id: (entity.entity_type, to_comparable(to_stored(entity.properties))) for entity in entities},
         {record.entity_id: (record.entity_type, to_comparable(record.properties)) for record in stored},
     )
     at = now()

@@ -14,12 +14,11 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import OperationFailure
 
 from kb_contracts.knowledge.graph import MAX_NODES, GraphEdge, GraphNode
-from kb_contracts.knowledge.properties import PropertyValue
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.mongo.database import Database, MongoSession, Row, in_one_batch, in_transaction, upsert_all
 from kb_shared.mongo.put_outcome import PutOutcome
 from kb_shared.mongo.rows import RowMapper
-from kb_shared.mongo.stored_properties import from_stored, to_comparable, to_stored
+from kb_shared.mongo.stored_properties import to_comparable, to_stored
 from kb_shared.mongo.stored_time import now
 
 NAME = "graph_nodes"
@@ -66,7 +65,8 @@ class NodeRecord:
     node_id: str
     node_type: str
     label: str | None
-    properties: dict[str, PropertyValue]
+    properties: Row
+    """Properties as they are stored, with dates as dates."""
     created_at: datetime
     updated_at: datetime
     updated_by: str
@@ -79,26 +79,27 @@ class EdgeRecord:
     source_id: str
     edge_type: str
     target_id: str
-    properties: dict[str, PropertyValue]
+    properties: Row
+    """Properties as they are stored, with dates as dates."""
     created_at: datetime
     updated_at: datetime
     updated_by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """What is reached from a node along the direction of edges."""
+class GraphNeighbourhood:
+    """Part of a graph that is reached from a node along the direction of edges."""
 
     nodes: list[NodeRecord]
     """Nodes by their distance, the first one included."""
     edges: list[tuple[EdgeRecord, int]]
     """Edges with the number of edges from the first node to their target, by this number, type and target."""
     truncated: bool
-    """Whether more is within the depth than a traversal returns."""
+    """True if more is within the depth than a traversal returns."""
 
 
-_NODES: Final = RowMapper(NodeRecord, convert={"properties": from_stored})
-_EDGES: Final = RowMapper(EdgeRecord, convert={"properties": from_stored})
+_NODES: Final = RowMapper(NodeRecord)
+_EDGES: Final = RowMapper(EdgeRecord)
 
 
 def edge_id_of(edge: GraphEdge) -> str:
@@ -110,7 +111,7 @@ async def put_nodes(database: Database, organization_id: str, nodes: Sequence[Gr
     """Create nodes, or replace their types, labels and properties; equal ones are not written."""
     stored = await find_nodes(database, organization_id, node_ids=[node.node_id for node in nodes])
     outcome = PutOutcome.compare(
-        {node.node_id: (node.node_type, node.label, to_comparable(node.properties)) for node in nodes},
+        {node.node_id: (node.node_type, node.label, to_comparable(to_stored(node.properties))) for node in nodes},
         {record.node_id: (record.node_type, record.label, to_comparable(record.properties)) for record in stored},
     )
     at = now()
@@ -215,7 +216,7 @@ async def put_edges_in(
     wanted = {edge_id_of(edge): edge for edge in edges}
     stored = await _find_edges(database, session, organization_id, edge_ids=wanted)
     compared = PutOutcome.compare(
-        {edge_id: to_comparable(edge.properties) for edge_id, edge in wanted.items()},
+        {edge_id: to_comparable(to_stored(edge.properties)) for edge_id, edge in wanted.items()},
         {record.edge_id: to_comparable(record.properties) for record in stored},
     )
     existing = await _fence(database, session, organization_id, edges=[wanted[each] for each in compared.written])
@@ -228,7 +229,7 @@ async def put_edges_in(
         compared, created=compared.created - missing.keys(), changed=compared.changed - missing.keys(), missing=missing
     )
     if outcome.written:
-        upserts = [_upsert(organization_id, edge_id, edge=wanted[edge_id], by=by) for edge_id in outcome.written]
+        upserts = [_upsert(EdgeKey(organization_id, edge_id), wanted[edge_id], by=by) for edge_id in outcome.written]
         await database[EDGES].bulk_write(upserts, ordered=False, session=session)
     return outcome
 
@@ -244,16 +245,16 @@ async def _fence(
     return {node.node_id for node in await find_nodes(database, organization_id, node_ids=node_ids, session=session)}
 
 
-def _upsert(organization_id: str, edge_id: str, *, edge: GraphEdge, by: str) -> UpdateOne:
+def _upsert(key: EdgeKey, edge: GraphEdge, *, by: str) -> UpdateOne:
     at = now()
     identity = {
-        "edge_id": edge_id,
+        "edge_id": key.edge_id,
         "source_id": edge.source_id,
         "edge_type": edge.edge_type,
         "target_id": edge.target_id,
     }
     return UpdateOne(
-        _edge_key(EdgeKey(organization_id, edge_id)),
+        _edge_key(key),
         {
             "$set": {"properties": to_stored(edge.properties), "updated_at": at, "updated_by": by},
             "$setOnInsert": {**identity, "created_at": at},
@@ -317,7 +318,7 @@ async def delete_edge(database: Database, key: EdgeKey) -> None:
         raise NotFound("edge")
 
 
-async def find_neighbourhood(database: Database, key: NodeKey, *, depth: int) -> Neighbourhood:
+async def find_neighbourhood(database: Database, key: NodeKey, *, depth: int) -> GraphNeighbourhood:
     """Return what is reached from a node, breadth first; nothing if the node does not exist.
 
     Args:
@@ -336,8 +337,8 @@ async def find_neighbourhood(database: Database, key: NodeKey, *, depth: int) ->
         raise RequestError(
             422,
             "graph-too-large",
-            f"The edges within {depth} steps of this node need more than 100 MB. Ask with a smaller `depth`, or keep long "
-            "texts in entries instead of in properties of edges.",
+            f"The edges within {depth} steps of this node need more than 100 MB. Ask with a smaller `depth`, or keep "
+            "long texts in entries instead of in properties of edges.",
         ) from error
     truncated = len(rows) > MAX_EDGES_OF_TRAVERSAL
     reached = {key.node_id: 0}
@@ -352,7 +353,7 @@ async def find_neighbourhood(database: Database, key: NodeKey, *, depth: int) ->
     nodes = await find_nodes(database, key.organization_id, node_ids=reached)
     # A node may be deleted between the two reads.
     existing = {node.node_id for node in nodes}
-    return Neighbourhood(
+    return GraphNeighbourhood(
         sorted(nodes, key=lambda node: (reached[node.node_id], node.node_id)),
         [(edge, hops) for edge, hops in edges if {edge.source_id, edge.target_id} <= existing],
         truncated,

@@ -1,4 +1,4 @@
-"""What a batch of writes changes, decided before it writes: equal rows are left alone."""
+"""Decides what a batch of writes changes: equal rows are left alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

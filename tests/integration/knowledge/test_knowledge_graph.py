@@ -59,7 +59,7 @@ async def test_properties_are_read_as_they_were_written_and_equal_ones_are_not_w
     written = await entities.put_all(database, ORG, [first], by="key")
     assert written.created == {"user:alice"}
     stored = await entities.get(database, EntityKey(ORG, "user:alice"))
-    assert stored.properties | {"since": when} == first.properties
+    assert stored.properties == {"team": "aero", "n": 1, "since": when.date.replace(microsecond=123000)}
     assert (await entities.put_all(database, ORG, [first], by="another")).unchanged == {"user:alice"}
     changed = first.model_copy(update={"properties": first.properties | {"n": True}})
     assert (await entities.put_all(database, ORG, [changed], by="another")).changed == {"user:alice"}
@@ -81,7 +81,8 @@ async def test_an_edge_needs_both_of_its_nodes_and_exists_once_for_source_type_a
     again = await knowledge_graph.put_edges(
         database, ORG, [edge("a", "b", piece_id="x"), edge("a", "b", "KNOWS")], by="k"
     )
-    assert (again.changed, len(again.created)) == ({edge_id_of(good)}, 1)
+    assert again.changed == {edge_id_of(good)}
+    assert len(again.created) == 1
     assert await knowledge_graph.count_edges(database, ORG) == 2
 
 
