@@ -78,6 +78,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "query-refused": (422,),
     "quota-exceeded": (409,),
     "request-timeout": (408,),
+    "reserved-id": (422,),
     "run-begun": (409,),
     "run-budget-exhausted": (422,),
     "run-cancelled": (409,),

@@ -53,6 +53,7 @@ NameSearch = Annotated[
         "provider-key-missing",
         "provider-refused",
         "provider-unavailable",
+        "reserved-id",
         "unknown-model",
         "unknown-price",
         "unknown-tag",
@@ -128,7 +129,7 @@ async def get(database: Database, caller: Reader, kb_id: str, response: Response
     operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses("concurrent-change", "immutable-field", "precondition-failed", "unknown-tag"),
+    responses=responses("concurrent-change", "immutable-field", "precondition-failed", "reserved-id", "unknown-tag"),
 )
 async def change(
     database: Database,
