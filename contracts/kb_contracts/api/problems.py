@@ -55,6 +55,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "job-not-cancellable": (409,),
     "kb-limit": (409,),
     "key-limited": (403,),
+    "knowledge-kb-fixed": (409,),
     "malformed-json": (400,),
     "messages-refused": (422,),
     "method-not-allowed": (405,),
