@@ -54,6 +54,8 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "documents",
             "idempotency_keys",
             "index_jobs",
+            "knowledge_entries",
+            "knowledge_entry_tombstones",
             "llm_providers",
             "outbox",
             "prompts",
