@@ -65,6 +65,7 @@ CLOSED: Final = {
     "GET /knowledge-bases/{kb_id}/documents/{document_id}/explain",
     "POST /knowledge-bases/{kb_id}/documents/{document_id}/reconcile",
     "GET /insights/searches",
+    "GET /insights/citations",
     "GET /documents",
     "POST /documents:batch",
     "GET /documents/{document_id}/text",

@@ -213,6 +213,7 @@ MATRIX = [
     ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/citations", Scope.READ, query={"by": "never_cited"}),
     Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
     Route("search", "POST", "/runs/{run_id}/cancel", Scope.SEARCH),
     Route("search", "PUT", "/runs/{run_id}/feedback", Scope.SEARCH, body={"rating": "up"}),

@@ -41,7 +41,7 @@ from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, decide, membership
 from kb_shared.membership.projection import apply
 from kb_shared.messaging.index_requests import IndexRequests
-from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo import citations, document_texts, documents, tags
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
@@ -137,6 +137,8 @@ class FanOut:
                 document, changed = await self._project(envelope, event)
             span.set({"kb.changed": changed})
         await reach("fan_out.after_projection")
+        if isinstance(event, DocumentDeleted) and not document.alive:
+            await citations.delete_of_document(self._database, document.key)
         await self._known_tags.register(event.organization_id, tag_ids=document.tag_ids)
         with tracing.span(spans.SELECT_KBS) as span:
             concerned = await self._concerned(document, changed=changed)

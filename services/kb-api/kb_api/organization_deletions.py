@@ -45,6 +45,7 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "backfills",
             "budgets",
             "circuits",
+            "citations",
             "dead_letter_bodies",
             "dead_letters",
             "document_index",

@@ -64,7 +64,15 @@ async def test_a_run_streams_an_event_for_each_step(
         assert answer.headers["content-type"].startswith("text/event-stream")
         received = [event async for event in events(answer)]
     names = list(dict.fromkeys(name for name, _ in received))
-    assert names == ["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
+    assert names == [
+        "run.started",
+        "tool.called",
+        "passage",
+        "tool.returned",
+        "answer.delta",
+        "citation",
+        "run.finished",
+    ]
     assert "".join(data["text"] for name, data in received if name == "answer.delta") == LONG
     assert len([name for name, _ in received if name == "answer.delta"]) > 1
     last = received[-1][1]

@@ -189,6 +189,7 @@ _BY_ORGANIZATION: Final = (
     "threads",
     "runs",
     "query_log",
+    "citations",
     "dead_letters",
     "dead_letter_bodies",
 )
@@ -218,6 +219,7 @@ LAST: Final = (
     "threads",
     "runs",
     "query_log",
+    "citations",
     "dead_letters",
     "dead_letter_bodies",
 )
