@@ -365,6 +365,14 @@ class RunBegunError(HttpConflict):
     """An earlier request with this `Idempotency-Key` began the run `run_id`: `GET /runs/{run_id}`."""
 
 
+class SensitiveContentError(HttpUnprocessableContent):
+    """`sensitive-content`, status 422.
+
+    A text contains a credential: `pattern` is its kind (list), `line` its line, `field` the field. Remove it and
+    resend. Nothing of the request was stored.
+    """
+
+
 class BudgetExhaustedError(HttpPaymentRequired):
     """`budget-exhausted`, status 402.
 
@@ -487,6 +495,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "tool-exists": ToolExistsError,
     "tool-limit": ToolLimitError,
     "run-begun": RunBegunError,
+    "sensitive-content": SensitiveContentError,
     "budget-exhausted": BudgetExhaustedError,
     "unknown-price": UnknownPriceError,
     "unavailable": UnavailableError,

@@ -85,6 +85,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "search-overloaded": (503,),
     "search-unavailable": (503,),
     "secret-shown-once": (409,),
+    "sensitive-content": (422,),
     "service-unavailable": (503,),
     "tag-in-use": (409,),
     "text-being-replaced": (503,),
