@@ -164,6 +164,14 @@ class KbLimitError(HttpConflict):
     """The same for knowledge bases (`KB_MAX_KNOWLEDGE_BASES`)."""
 
 
+class ReservedIdError(HttpUnprocessableContent):
+    """`reserved-id`, status 422.
+
+    A document id that begins with `entry-`, or a tag that begins with `kb.`: these are of curated knowledge.
+    Choose another one; change an entry with `PATCH /knowledge-entries/{entry_id}`.
+    """
+
+
 class UnknownTagError(HttpUnprocessableContent):
     """`unknown-tag`, status 422.
 
@@ -194,6 +202,14 @@ class ImmutableFieldError(HttpUnprocessableContent):
 
 class ConcurrentChangeError(HttpConflict):
     """Another request changed the KB at the same time: read it again and resend."""
+
+
+class KnowledgeKbFixedError(HttpConflict):
+    """`knowledge-kb-fixed`, status 409.
+
+    The KB contains the entries of the organization: it can't be deleted, and its tags can't change. Delete
+    entries instead.
+    """
 
 
 class TagInUseError(HttpConflict):
@@ -463,12 +479,14 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "overloaded": OverloadedError,
     "quota-exceeded": QuotaExceededError,
     "kb-limit": KbLimitError,
+    "reserved-id": ReservedIdError,
     "unknown-tag": UnknownTagError,
     "unknown-model": UnknownModelError,
     "provider-key-missing": ProviderKeyMissingError,
     "chunker-unavailable": ChunkerUnavailableError,
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
+    "knowledge-kb-fixed": KnowledgeKbFixedError,
     "tag-in-use": TagInUseError,
     "plan-not-waiting": PlanNotWaitingError,
     "document-not-failed": DocumentNotFailedError,
