@@ -33,6 +33,8 @@ class SearchSettings(ChatSettings, HttpSettings):
     run_document_tokens: int = 8_000
     """Tokens of the document that a run is about; the rest is left out."""
 
+    api_url: str | None = None
+    """Address of kb-api, which carries out the MCP tools that manage knowledge bases. None: there are no such tools."""
     insights_kept_days: int = Field(default=90, ge=1, le=3_650)
     """Days for which rows about cited chunks are kept. It applies to rows that are written from now on."""
 
