@@ -40,7 +40,7 @@ TagsArgument = Annotated[
 ]
 
 
-class _KnowledgeBaseArguments(StrictModel):
+class _ManagedKnowledgeBase(StrictModel):
     kb_id: KbIdArgument
 
 
@@ -50,13 +50,13 @@ class _CreationArguments(StrictModel):
     description: DescriptionArgument = ""
 
 
-class _UpdateArguments(_KnowledgeBaseArguments):
+class _UpdateArguments(_ManagedKnowledgeBase):
     name: NameArgument | None = None
     tag_ids: TagsArgument | None = None
     description: DescriptionArgument | None = None
 
 
-class _ListingArguments(_KnowledgeBaseArguments):
+class _ListingArguments(_ManagedKnowledgeBase):
     status: DocumentStatus = Field(default="indexed", description="State of the documents to list.")
     cursor: str | None = Field(default=None, max_length=1_000, description="`next_cursor` of the page before.")
     limit: int = Field(default=20, ge=1, le=MAX_DOCUMENTS, description="Number of documents of a page.")
@@ -68,7 +68,7 @@ async def _create(client: AsyncClient, arguments: _CreationArguments) -> BaseMod
     )
 
 
-async def _get(client: AsyncClient, arguments: _KnowledgeBaseArguments) -> BaseModel:
+async def _get(client: AsyncClient, arguments: _ManagedKnowledgeBase) -> BaseModel:
     return await client.knowledge_bases.get(arguments.kb_id)
 
 
@@ -77,15 +77,15 @@ async def _update(client: AsyncClient, arguments: _UpdateArguments) -> BaseModel
     return await client.knowledge_bases.update(arguments.kb_id, **changes)
 
 
-async def _delete(client: AsyncClient, arguments: _KnowledgeBaseArguments) -> BaseModel:
+async def _delete(client: AsyncClient, arguments: _ManagedKnowledgeBase) -> BaseModel:
     return await client.knowledge_bases.delete(arguments.kb_id)
 
 
-async def _reindex(client: AsyncClient, arguments: _KnowledgeBaseArguments) -> BaseModel:
+async def _reindex(client: AsyncClient, arguments: _ManagedKnowledgeBase) -> BaseModel:
     return await client.knowledge_bases.reindex(arguments.kb_id)
 
 
-async def _stats(client: AsyncClient, arguments: _KnowledgeBaseArguments) -> BaseModel:
+async def _stats(client: AsyncClient, arguments: _ManagedKnowledgeBase) -> BaseModel:
     return await client.knowledge_bases.get_stats(arguments.kb_id)
 
 
@@ -150,7 +150,7 @@ MANAGEMENT_TOOLS: Final = {
         ManagementTool(
             "get_knowledge_base",
             "Read the settings and the status of a knowledge base.",
-            _KnowledgeBaseArguments,
+            _ManagedKnowledgeBase,
             _get,
             _READS,
         ),
@@ -166,7 +166,7 @@ MANAGEMENT_TOOLS: Final = {
             "delete_knowledge_base",
             "Delete a knowledge base with its index. This can't be undone; the documents themselves stay. Ask the user "
             "first.",
-            _KnowledgeBaseArguments,
+            _ManagedKnowledgeBase,
             _delete,
             _CHANGES,
         ),
@@ -180,14 +180,14 @@ MANAGEMENT_TOOLS: Final = {
         ManagementTool(
             "reindex_knowledge_base",
             "Index all documents of a knowledge base again, in the background. Unchanged chunks cost nothing.",
-            _KnowledgeBaseArguments,
+            _ManagedKnowledgeBase,
             _reindex,
             _ADDS,
         ),
         ManagementTool(
             "get_knowledge_base_stats",
             "Read the numbers of documents and chunks, the progress of indexing and the sizes of a knowledge base.",
-            _KnowledgeBaseArguments,
+            _ManagedKnowledgeBase,
             _stats,
             _READS,
         ),
