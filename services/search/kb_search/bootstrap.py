@@ -72,7 +72,8 @@ async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[
 
 def create_app(settings: SearchSettings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
     """Connect the routes to clients that exist already."""
-    last_searched, query_log = LastSearched(database), QueryLog(database)
+    kept = timedelta(days=settings.insights_kept_days)
+    last_searched, query_log = LastSearched(database), QueryLog(database, kept=kept)
     fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
 
     search = KnowledgeBaseSearch(
@@ -97,7 +98,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         chat=chat,
         fair_queue=fair_queue,
         max_passage_tokens=settings.run_passage_tokens,
-        citations_kept=timedelta(days=settings.insights_kept_days),
+        citations_kept=kept,
     )
     preparation = Preparation(database, chat, settings)
     checks = AuthoringChecks(database, preparation, settings)
