@@ -37,10 +37,10 @@ from kb_shared.mongo import (
 
 TENANT_DATA = {
     knowledge_entries.TOMBSTONES,
-    knowledge_graph.EDGES,
     runs.THREADS,
     reconcile_plans.REPAIRS,
     event_log.POSITIONS,
+    knowledge_graph.EDGES,
 } | {
     module.NAME
     for module in (
