@@ -8,7 +8,6 @@ import pytest
 SERVICES: Final = ("kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
 
 EXCEPTIONS: Final = {
-    "kb_shared.chat": "a knowledge service calls chat models next",
     "kb_shared.mongo.entities": "searches read entities next",
     "kb_shared.mongo.knowledge_graph": "searches read the graph next",
     "kb_shared.mongo.put_outcome": "part of the collections of knowledge",

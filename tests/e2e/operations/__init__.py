@@ -6,6 +6,7 @@ An import of the package registers all checks.
 from tests.e2e.operations import (
     administration,
     authoring,
+    check_ins,
     documents,
     entities_and_graph,
     events,
@@ -20,6 +21,7 @@ from tests.e2e.operations import (
 __all__ = [
     "administration",
     "authoring",
+    "check_ins",
     "documents",
     "entities_and_graph",
     "events",
