@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
+from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.documents import Text
@@ -57,6 +58,9 @@ class CreateAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch = False
+    injection: PromptInjection = Field(
+        default=PromptInjection(), description="Template of the question, and knowledge that runs see."
+    )
 
 
 class ChangeAgent(StrictModel):
@@ -71,6 +75,9 @@ class ChangeAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch | None = None
+    injection: PromptInjection | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see; it replaces all of the old one."
+    )
 
 
 class AddTool(StrictModel):
@@ -146,6 +153,9 @@ class AgentView(BaseModel):
         description="Greatest number of calls of the model in a run; null: that of the deployment."
     )
     auto_search: AutoSearch = False
+    injection: PromptInjection = Field(
+        default=PromptInjection(), description="Template of the question, and knowledge that runs see."
+    )
     tools: list[ToolView]
     created_at: datetime
     updated_at: datetime

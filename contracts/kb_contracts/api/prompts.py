@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
+from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
 from kb_contracts.documents import Text
 
@@ -60,6 +61,9 @@ class CreatePrompt(_NamesKnowledgeBases):
     # `schema` is a method of every pydantic model.
     answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
     auto_search: AutoSearch = False
+    injection: PromptInjection = Field(
+        default=PromptInjection(), description="Template of the question, and knowledge that runs see."
+    )
 
 
 class ChangePrompt(_NamesKnowledgeBases):
@@ -74,6 +78,9 @@ class ChangePrompt(_NamesKnowledgeBases):
         None, alias="schema", description="JSON schema of the answer. null removes it."
     )
     auto_search: AutoSearch | None = None
+    injection: PromptInjection | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see; it replaces all of the old one."
+    )
 
 
 class PromptView(BaseModel):
@@ -89,6 +96,9 @@ class PromptView(BaseModel):
     kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
     kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
     auto_search: AutoSearch = False
+    injection: PromptInjection = Field(
+        default=PromptInjection(), description="Template of the question, and knowledge that runs see."
+    )
     created_at: datetime
     updated_at: datetime
     created_by: str = Field(description="Id of the API key that created the prompt.")
