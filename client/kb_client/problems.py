@@ -381,6 +381,18 @@ class RunBegunError(HttpConflict):
     """An earlier request with this `Idempotency-Key` began the run `run_id`: `GET /runs/{run_id}`."""
 
 
+class EntryExistsError(HttpConflict):
+    """The organization has an entry with this `entry_id`: change it with `PATCH`, or choose another id."""
+
+
+class EntryNotFailedError(HttpConflict):
+    """Only an entry whose `embedding_status` is `error` can be retried."""
+
+
+class CursorOfOtherFiltersError(HttpUnprocessableContent):
+    """The cursor is of a list with other filters: send those of the page that it comes from."""
+
+
 class SensitiveContentError(HttpUnprocessableContent):
     """`sensitive-content`, status 422.
 
@@ -521,6 +533,9 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "tool-exists": ToolExistsError,
     "tool-limit": ToolLimitError,
     "run-begun": RunBegunError,
+    "entry-exists": EntryExistsError,
+    "entry-not-failed": EntryNotFailedError,
+    "cursor-of-other-filters": CursorOfOtherFiltersError,
     "sensitive-content": SensitiveContentError,
     "graph-too-large": GraphTooLargeError,
     "budget-exhausted": BudgetExhaustedError,

@@ -2,31 +2,28 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import StringConstraints
-
-ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9._-]{1,100}$"
-EntryId = Annotated[str, StringConstraints(pattern=ENTRY_ID_PATTERN)]
-"""Identifier of an entry."""
 KNOWLEDGE_TAG: Final = "kb.knowledge"
 """Tag of the knowledge base that contains all entries of an organization."""
-_DOCUMENT_PREFIX: Final = "entry-"
-_TAG_PREFIX: Final = "kb."
+ENTRY_PREFIX: Final = "entry-"
+"""Beginning of the document ids of entries."""
+RESERVED_TAG_PREFIX: Final = "kb."
+ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9._-]{1,100}$"
 
 
 def document_id_of(entry_id: str) -> str:
     """Return the id of the document that an entry is."""
-    return _DOCUMENT_PREFIX + entry_id
+    return ENTRY_PREFIX + entry_id
 
 
 def find_entry_id(document_id: str) -> str | None:
     """Return the id of the entry that a document is; None for a document of an upstream service."""
-    return document_id.removeprefix(_DOCUMENT_PREFIX) if is_reserved_document_id(document_id) else None
+    return document_id.removeprefix(ENTRY_PREFIX) if is_reserved_document_id(document_id) else None
 
 
 def is_reserved_document_id(document_id: str) -> bool:
-    return document_id.startswith(_DOCUMENT_PREFIX)
+    return document_id.startswith(ENTRY_PREFIX)
 
 
 def is_entry_document_id(document_id: str) -> bool:
@@ -36,7 +33,7 @@ def is_entry_document_id(document_id: str) -> bool:
 
 
 def is_reserved_tag_id(tag_id: str) -> bool:
-    return tag_id.startswith(_TAG_PREFIX)
+    return tag_id.startswith(RESERVED_TAG_PREFIX)
 
 
 def find_reserved_tag_ids(tag_ids: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings
 
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
+from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.settings import ReconcilerSettings
 from kb_search.settings import SearchSettings
 
@@ -17,6 +18,7 @@ SERVICES: dict[str, type[BaseSettings]] = {
     "kb-api": ApiSettings,
     "indexer": IndexerSettings,
     "search": SearchSettings,
+    "knowledge": KnowledgeSettings,
     "reconciler": ReconcilerSettings,
 }
 READ_BY_FAILPOINTS = "KB_FAILPOINT"

@@ -6,13 +6,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
+from kb_contracts.reserved_ids import ENTRY_ID_PATTERN, RESERVED_TAG_PREFIX, is_reserved_tag_id
 
 MAX_CONTENT_CHARACTERS: Final = 200_000
 MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
 """Limit of the content and of the embedding text, if there is one: both are in one chunk."""
 MAX_TITLE_CHARACTERS: Final = 300
 MAX_ENTRY_TAGS: Final = 20
-RESERVED_TAG_PREFIX: Final = "kb."
 DEFAULT_ENTRY_TYPE: Final = "note"
 DEFAULT_INFO_TYPE: Final = "context"
 KNOWN_INFO_TYPES: Final = ("user_profile", "instructions", "context", "skills")
@@ -25,7 +25,7 @@ def _visible(text: str) -> str:
 
 
 def _not_reserved(tag: str) -> str:
-    if tag.startswith(RESERVED_TAG_PREFIX):
+    if is_reserved_tag_id(tag):
         raise ValueError(f"tags that begin with {RESERVED_TAG_PREFIX} are reserved; choose another name")
     return tag
 
@@ -34,7 +34,7 @@ def _in_lower_case(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-EntryId: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+EntryId: TypeAlias = Annotated[str, StringConstraints(pattern=ENTRY_ID_PATTERN)]
 EntryTitle: TypeAlias = Annotated[
     Text,
     StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$"),

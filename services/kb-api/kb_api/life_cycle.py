@@ -70,7 +70,7 @@ class LifeCycle:
         stopping = asyncio.create_task(self._wake_at(stop))
         try:
             while not stop.is_set():
-                found = await self._advance_all()
+                found = await self.advance_all()
                 if not stop.is_set():
                     await self._pause.after_poll(found=found, poll_took_s=0)
         finally:
@@ -80,7 +80,7 @@ class LifeCycle:
         await stop.wait()
         self.wake()
 
-    async def _advance_all(self) -> bool:
+    async def advance_all(self) -> bool:
         """Take the steps that are possible now; return whether a KB has a next step."""
         try:
             kbs = await knowledge_bases.find_in_transition(self._database)

@@ -57,6 +57,8 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "graph_nodes",
             "idempotency_keys",
             "index_jobs",
+            "knowledge_entries",
+            "knowledge_entry_tombstones",
             "llm_providers",
             "outbox",
             "prompts",

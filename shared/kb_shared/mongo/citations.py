@@ -6,13 +6,13 @@ They are written after the run is stored, so a crash in between loses the rows o
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.api.insights import CitedKind
+from kb_contracts.reserved_ids import ENTRY_PREFIX
 from kb_shared.mongo import document_index
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import DocumentKey
 
 NAME = "citations"
@@ -22,8 +22,6 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("thread_id", ASCENDING)]),
     IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0),
 ]
-ENTRY_PREFIX: Final = "entry-"
-"""Beginning of the document ids of knowledge entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,9 @@ async def count_by_document(
     return {row["_id"]: row["citations"] async for row in rows}
 
 
-async def delete_of_document(database: Database, key: DocumentKey) -> None:
-    await database[NAME].delete_many({"organization_id": key.organization_id, "document_id": key.document_id})
+async def delete_of_document(database: Database, key: DocumentKey, *, session: MongoSession | None = None) -> None:
+    query = {"organization_id": key.organization_id, "document_id": key.document_id}
+    await database[NAME].delete_many(query, session=session)
 
 
 async def delete_of_thread(database: Database, organization_id: str, *, thread_id: str) -> None:

@@ -23,6 +23,7 @@ from kb_shared.mongo import (
     index_jobs,
     kb_slots,
     knowledge_bases,
+    knowledge_entries,
     knowledge_graph,
     llm_providers,
     provider_pauses,
@@ -34,7 +35,13 @@ from kb_shared.mongo import (
     tags,
 )
 
-TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS, knowledge_graph.EDGES} | {
+TENANT_DATA = {
+    knowledge_entries.TOMBSTONES,
+    runs.THREADS,
+    reconcile_plans.REPAIRS,
+    event_log.POSITIONS,
+    knowledge_graph.EDGES,
+} | {
     module.NAME
     for module in (
         agents,
@@ -54,6 +61,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS, knowl
         index_jobs,
         kb_slots,
         knowledge_bases,
+        knowledge_entries,
         knowledge_graph,
         llm_providers,
         organization_deletions,
@@ -74,6 +82,7 @@ FOR_ALL_ORGANIZATIONS = {
     index_jobs.NAME: {"state", "queued"},
     backfills.NAME: {"state"},
     knowledge_bases.NAME: {"status"},
+    knowledge_entries.NAME: {"embedding_status"},
 }
 """Fields of queries that take up work of all organizations, without a KB or document in particular."""
 

@@ -31,7 +31,9 @@ LONG = "A fence is a write that fails, as passage [1] says, and that is all of i
 async def reached(served: Author, tmp_path: Path) -> AsyncIterator[Author]:
     """The author, at the address of a gateway in front of a real server."""
     url = str(served.http.base_url)
-    gateway = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+    gateway = GatewayProcess(
+        kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
+    )
     await gateway.start()
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=300) as http:
         yield Author(http, served.key)

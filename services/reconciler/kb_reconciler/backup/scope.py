@@ -190,6 +190,8 @@ _BY_ORGANIZATION: Final = (
     "runs",
     "query_log",
     "citations",
+    "knowledge_entries",
+    "knowledge_entry_tombstones",
     "dead_letters",
     "dead_letter_bodies",
     "entities",
@@ -209,6 +211,9 @@ LAST: Final = (
     # After the cache: a vector without its charge would be one that was given away.
     "spu_ledger",
     "budgets",
+    # Before the outbox, which then has the events of all of them.
+    "knowledge_entries",
+    "knowledge_entry_tombstones",
     "outbox",
     "organizations",
     "llm_providers",

@@ -1,0 +1,10 @@
+from pydantic import Field
+
+from kb_shared.settings import HttpSettings, KnowledgeBaseSettings
+
+
+class KnowledgeSettings(KnowledgeBaseSettings, HttpSettings):
+    max_knowledge_entries: int = Field(default=100_000, ge=0)
+    """Limit per organization; 0: no limit."""
+    pending_check_interval_s: float = Field(default=15.0, gt=0)
+    """Seconds between two looks for entries that wait for their embedding provider, and the age of those it finds."""
