@@ -79,7 +79,8 @@ class ChangePrompt(_NamesKnowledgeBases):
     )
     auto_search: AutoSearch | None = None
     injection: PromptInjection | None = Field(
-        default=None, description="Template of the question, and knowledge that runs see; it replaces all of the old one."
+        default=None,
+        description="Template of the question, and knowledge that runs see; it replaces all of the old one.",
     )
 
 

@@ -136,7 +136,8 @@ class RunRequest(StrictModel):
         "says; false without one.",
     )
     entity_id: EntityId | None = Field(
-        default=None, description="Entity whose knowledge is injected, if the prompt or agent says `entity_from: request`."
+        default=None,
+        description="Entity whose knowledge is injected, if the prompt or agent says `entity_from: request`.",
     )
     variables: Variables = {}
     attachments: Attachments = ""

@@ -105,9 +105,7 @@ class Conductor:
             raise failure
         return run
 
-    def _create_injector(
-        self, plan: Plan, tools: RunTools, *, search_caller: SearchCaller
-    ) -> KnowledgeInjector | None:
+    def _create_injector(self, plan: Plan, tools: RunTools, *, search_caller: SearchCaller) -> KnowledgeInjector | None:
         if plan.injection is None:
             return None
         return KnowledgeInjector(

@@ -93,7 +93,9 @@ class KnowledgeInjector:
             for key_id, stored in keys.items()
             if stored.key.organization_id == self._organization_id and Scope.ADMIN in stored.key.scopes
         }
-        return {entry_id for entry_id, entry in entries.items() if entry.source_id is None and entry.updated_by in admins}
+        return {
+            entry_id for entry_id, entry in entries.items() if entry.source_id is None and entry.updated_by in admins
+        }
 
     async def _number(self, result: RetrievalResult) -> dict[str, int]:
         """Make the pieces passages of the run, so that the answer can cite them; return their numbers."""

@@ -58,7 +58,9 @@ class InjectedPieces:
 
 def unknown_variables(injection: PromptInjection, variables: Mapping[str, str]) -> list[str]:
     """Return the names of variables that the template has no placeholder for."""
-    return sorted(variables.keys() - placeholders(injection.template or DEFAULT_TEMPLATE) | variables.keys() & GIVEN_BY_RUN)
+    return sorted(
+        variables.keys() - placeholders(injection.template or DEFAULT_TEMPLATE) | variables.keys() & GIVEN_BY_RUN
+    )
 
 
 def build_injected_message(

@@ -231,7 +231,9 @@ def read_injection(request: RunRequest, stored: str | None) -> InjectionSource |
     if unknown := unknown_variables(injection, request.variables):
         raise invalid_field("variables", f"The template has no placeholder for: {', '.join(unknown)}")
     if request.attachments and "attachments" not in placeholders(injection.template or DEFAULT_TEMPLATE):
-        raise invalid_field("attachments", "The template has no placeholder {{ attachments }}; add it or leave this out")
+        raise invalid_field(
+            "attachments", "The template has no placeholder {{ attachments }}; add it or leave this out"
+        )
     takes_entity = injection.knowledge.entity_from == "request"
     if request.entity_id is not None and not takes_entity:
         raise invalid_field("entity_id", "The prompt or agent does not say `entity_from: request`; leave it out")

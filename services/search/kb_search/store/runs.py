@@ -247,7 +247,12 @@ async def find_latest_of_thread(
     """Return the newest completed runs of a thread, oldest first, without messages; of one API key if it is given."""
     query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
     query |= _match_given(key_id=key_id)
-    rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0, "injections": 0}).sort("_id", DESCENDING).limit(at_most)
+    rows = (
+        database[NAME]
+        .find(query, {"messages": 0, "tool_calls": 0, "injections": 0})
+        .sort("_id", DESCENDING)
+        .limit(at_most)
+    )
     return [_from_row(row) async for row in rows][::-1]
 
 
