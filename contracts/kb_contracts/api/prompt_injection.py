@@ -25,11 +25,12 @@ PromptTemplate: TypeAlias = Annotated[
     Field(
         min_length=1,
         max_length=MAX_TEMPLATE_CHARACTERS,
-        description="Text that replaces the question. `{{ user_input }}` stands for the question, `{{ user_profile }}`, "
-        "`{{ instructions }}`, `{{ context }}`, `{{ skills }}` and any other info type for knowledge of this type, "
+        description="Text that replaces the question. `{{ user_input }}` stands for the question, "
+        "`{{ user_profile }}`, `{{ instructions }}`, `{{ context }}`, `{{ skills }}` and any other info type for "
+        "knowledge of this type, "
         "`{{ action_result }}` for the result of the last tool call, `{{ action_memory }}` for the part of it that "
-        "`memory` selects, `{{ attachments }}` and names of `variables` for what the request passes. What is missing is "
-        "empty. Default, if knowledge is injected: all of the first six, one below the other.",
+        "`memory` selects, `{{ attachments }}` and names of `variables` for what the request passes. What is missing "
+        "is empty. Default, if knowledge is injected: all of the first six, one below the other.",
     ),
 ]
 Attribute: TypeAlias = Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)]
@@ -58,8 +59,8 @@ class KnowledgeInjection(StrictModel):
     mode: KnowledgeMode = Field(
         "none",
         description="`none`: nothing is injected. `static`: the properties of the entity and of the global record, and "
-        "the pieces that are linked to the entity, read once. `dynamic`: also the pieces that a search for the question "
-        "finds, each time that the model is called; a question costs one embedding in a run.",
+        "the pieces that are linked to the entity, read once. `dynamic`: also the pieces that a search for the "
+        "question finds, each time that the model is called; a question costs one embedding in a run.",
     )
     entity_id: EntityId | None = Field(None, description="Entity whose knowledge is injected, such as `user:alice`.")
     entity_from: Literal["request"] | None = Field(

@@ -139,7 +139,7 @@ class RunRequest(StrictModel):
         default=None,
         description="Entity whose knowledge is injected, if the prompt or agent says `entity_from: request`.",
     )
-    variables: Variables = {}
+    variables: Variables = Field(default_factory=dict)
     attachments: Attachments = ""
     budget: RunBudget = Field(default=RunBudget(), description="Limits of this run, at most those of the deployment.")
 

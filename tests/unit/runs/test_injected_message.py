@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ def piece(piece_id: str, content: str, info_type: str = "context") -> RetrievedP
     )
 
 
-def build(injection: PromptInjection, *pieces: RetrievedPiece, trusted: tuple[str, ...] = (), **values: str) -> str:
+def build(injection: PromptInjection, *pieces: RetrievedPiece, trusted: tuple[str, ...] = (), **values: Any) -> str:
     numbers = {each.piece_id: number for number, each in enumerate(pieces, start=1)}
     known = InjectedPieces(RetrievalResult(pieces=list(pieces)), trusted, numbers)
     return build_injected_message(injection, RunValues("What now?", **values), known, delimiter=DELIMITER)

@@ -18,8 +18,8 @@ from kb_contracts.api.agents import (
     ToolView,
 )
 from kb_contracts.api.model import MessageResponse
-from kb_search.authoring.authoring_checks import shown_injection
 from kb_search.authoring.agent_tools import append_tool, drop_tool, replace_tool
+from kb_search.authoring.authoring_checks import shown_injection
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller

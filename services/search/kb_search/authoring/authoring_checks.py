@@ -57,7 +57,7 @@ class AuthoringChecks:
         return (await self._preparation.require_model(caller.organization_id, name or self._settings.chat_model)).name
 
     def stored_injection(self, injection: PromptInjection) -> str | None:
-        """Return the injection of a prompt or agent as it is stored. Raises RequestError 422 if a template is unusable."""
+        """Return the injection of a prompt or agent as it is stored. Raises RequestError 422 for a bad template."""
         compile_templates(injection.knowledge.formatters)
         return injection.model_dump_json() if injection.is_used else None
 

@@ -58,7 +58,7 @@ class KnowledgeInjector:
         return self._memory[query]
 
     async def _retrieve_or_degrade(self, query: str) -> RetrievalResult:
-        """Retrieve; without the search if it fails, and nothing if all of it fails: the run goes on like with a tool."""
+        """Retrieve without the search if it fails, and nothing if all fails: the run goes on as after a failed tool."""
         for text in dict.fromkeys((query, "")):
             try:
                 with self._tools.counting_spus():
