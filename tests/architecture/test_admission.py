@@ -15,7 +15,6 @@ EXCEPTIONS: Final = {
     "kb_shared.mongo.stored_properties": "part of the collections of knowledge",
     "kb_shared.text.placeholders": "part of kb_shared.text.sensitive_content",
     "kb_shared.text.sensitive_content": "indexers refuse documents with credentials next",
-    "kb_shared.mongo.knowledge_entries": "the search for knowledge returns titles and types of entries next",
 }
 """Packages and modules that one service uses so far, each with the reason why it stays."""
 

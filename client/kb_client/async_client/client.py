@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.events import AsyncEvents
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
+    from kb_client.async_client.resources.knowledge import AsyncKnowledge
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
@@ -210,6 +211,12 @@ class AsyncClient:
         from kb_client.async_client.resources.jobs import AsyncJobs
 
         return AsyncJobs(self._transport, self._options)
+
+    @cached_property
+    def knowledge(self) -> "AsyncKnowledge":
+        from kb_client.async_client.resources.knowledge import AsyncKnowledge
+
+        return AsyncKnowledge(self._transport, self._options)
 
     @cached_property
     def knowledge_bases(self) -> "AsyncKnowledgeBases":

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.events import SyncEvents
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
+    from kb_client.sync_client.resources.knowledge import SyncKnowledge
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
@@ -211,6 +212,12 @@ class Client:
         from kb_client.sync_client.resources.jobs import SyncJobs
 
         return SyncJobs(self._transport, self._options)
+
+    @cached_property
+    def knowledge(self) -> "SyncKnowledge":
+        from kb_client.sync_client.resources.knowledge import SyncKnowledge
+
+        return SyncKnowledge(self._transport, self._options)
 
     @cached_property
     def knowledge_bases(self) -> "SyncKnowledgeBases":

@@ -6,6 +6,7 @@ An import of the package registers all checks.
 from tests.e2e.operations import (
     administration,
     authoring,
+    curated_knowledge,
     documents,
     events,
     knowledge_bases,
@@ -19,6 +20,7 @@ from tests.e2e.operations import (
 __all__ = [
     "administration",
     "authoring",
+    "curated_knowledge",
     "documents",
     "events",
     "knowledge_bases",
