@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from kb_contracts.api.model import StrictModel
 from kb_contracts.documents import Text
@@ -89,7 +89,7 @@ class KnowledgeInjection(StrictModel):
 
 
 class PromptInjection(StrictModel):
-    """What agents and prompts put into the prompts of their runs."""
+    """Template and knowledge that agents and prompts put into the prompts of their runs."""
 
     template: PromptTemplate | None = None
     knowledge: KnowledgeInjection = Field(
@@ -103,3 +103,23 @@ class PromptInjection(StrictModel):
     def is_used(self) -> bool:
         """Return whether it changes the prompts of runs at all."""
         return self.template is not None or self.knowledge.mode != "none" or bool(self.user_profile or self.context)
+
+
+class KnowledgeInjectionView(BaseModel):
+    mode: KnowledgeMode = Field(description="Knowledge that runs see without searching for it; `none`: nothing.")
+    entity_id: str | None = Field(description="Entity whose knowledge is injected; null: none, or that of the run.")
+    entity_from: Literal["request"] | None = Field(description="`request`: the entity is `entity_id` of the run.")
+    top_k: int = Field(description="Greatest number of pieces that the search finds.")
+    depth: int = Field(description="Number of edges to follow from the node of the entity.")
+    formatters: dict[str, FormatterTemplate] = Field(description="Templates that write the sections of info types.")
+    feed_conflict_resolution: FeedConflictResolution = Field(
+        description="Choice if there is both knowledge and a value of the same name."
+    )
+
+
+class PromptInjectionView(BaseModel):
+    template: str | None = Field(description="Text that replaces the question; null: the default, if it is needed.")
+    knowledge: KnowledgeInjectionView
+    user_profile: str = Field(description="Value of `{{ user_profile }}`.")
+    context: str = Field(description="Value of `{{ context }}`.")
+    memory: str | None = Field(description="JSON path of the part of a tool result that `{{ action_memory }}` shows.")

@@ -21,7 +21,7 @@ class AsyncAgents(AsyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
-        injection: PromptInjection | Mapping[str, Any] | Unset = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
         return ApiCall(

@@ -24,7 +24,7 @@ class SyncPrompts(SyncResource):
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
-        injection: PromptInjection | Mapping[str, Any] | Unset = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[PromptView]:
         """Create a prompt.
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kb_contracts.api.prompt_injection import PromptInjection
+from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_search.knowledge.section_templates import compile_templates
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import SearchSettings
@@ -16,9 +16,11 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
-def shown_injection(stored: str | None) -> PromptInjection:
+def shown_injection(stored: str | None) -> PromptInjectionView | None:
     """Return the injection of a stored prompt or agent."""
-    return PromptInjection() if stored is None else PromptInjection.model_validate_json(stored)
+    if stored is None:
+        return None
+    return PromptInjectionView.model_validate(PromptInjection.model_validate_json(stored).model_dump())
 
 
 class AuthoringChecks:
@@ -56,8 +58,10 @@ class AuthoringChecks:
         """Return the name of a usable model, by default that of the deployment. Raises RequestError 422."""
         return (await self._preparation.require_model(caller.organization_id, name or self._settings.chat_model)).name
 
-    def stored_injection(self, injection: PromptInjection) -> str | None:
+    def stored_injection(self, injection: PromptInjection | None) -> str | None:
         """Return the injection of a prompt or agent as it is stored. Raises RequestError 422 for a bad template."""
+        if injection is None:
+            return None
         compile_templates(injection.knowledge.formatters)
         return injection.model_dump_json() if injection.is_used else None
 

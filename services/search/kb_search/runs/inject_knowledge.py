@@ -1,7 +1,5 @@
 """Retrieves knowledge for the prompts of one run, each question once."""
 
-import asyncio
-
 import structlog
 from pymongo.errors import PyMongoError
 
@@ -79,9 +77,11 @@ class KnowledgeInjector:
 
     async def _describe(self, result: RetrievalResult) -> InjectedPieces:
         piece_ids = [piece.piece_id for piece in result.pieces]
-        trusted, numbers = await asyncio.gather(self._find_trusted(piece_ids), self._number(result))
         return InjectedPieces(
-            result, trusted, numbers, formatters=compile_templates(self._source.injection.knowledge.formatters)
+            result,
+            trusted=await self._find_trusted(piece_ids),
+            numbers=await self._number(result),
+            formatters=compile_templates(self._source.injection.knowledge.formatters),
         )
 
     async def _find_trusted(self, piece_ids: list[str]) -> set[str]:

@@ -22,7 +22,7 @@ GIVEN_BY_RUN: Final = frozenset({"user_input", "action_result", "action_memory",
 
 @dataclass(frozen=True, slots=True)
 class InjectionSource:
-    """What the prompt or agent of a run injects, and what the request gives to it."""
+    """Injection of the prompt or agent of a run, with the values that the request gives to it."""
 
     injection: PromptInjection
     entity_id: str | None = None
@@ -68,7 +68,8 @@ def build_injected_message(
 ) -> str:
     """Fill the template of an agent or a prompt."""
     sections = {
-        name: _render_section(name, section, pieces, delimiter) for name, section in route(pieces.result).items()
+        name: _render_section(name, section, pieces=pieces, delimiter=delimiter)
+        for name, section in route(pieces.result).items()
     }
     filled = feed_knowledge(
         {"user_profile": injection.user_profile, CONTEXT: injection.context},
@@ -86,7 +87,7 @@ def build_injected_message(
     return fill_template(injection.template or DEFAULT_TEMPLATE, {**values.variables, **filled, **of_run})
 
 
-def _render_section(name: str, section: RoutedSection, pieces: InjectedPieces, delimiter: PromptDelimiter) -> str:
+def _render_section(name: str, section: RoutedSection, *, pieces: InjectedPieces, delimiter: PromptDelimiter) -> str:
     trusted = [piece for piece in section.pieces if name == INSTRUCTIONS and piece.piece_id in pieces.trusted]
     others = RoutedSection(
         section.metadata,
