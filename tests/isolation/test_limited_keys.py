@@ -143,6 +143,20 @@ CLOSED: Final = {
     "DELETE /knowledge-entries/{entry_id}",
     "GET /knowledge-entries/{entry_id}/chunks",
     "POST /knowledge-entries/{entry_id}/retry",
+    "PUT /entities/{entity_id}",
+    "GET /entities",
+    "GET /entities/{entity_id}",
+    "DELETE /entities/{entity_id}",
+    "PUT /graph/nodes/{node_id}",
+    "GET /graph/nodes",
+    "GET /graph/nodes/{node_id}",
+    "DELETE /graph/nodes/{node_id}",
+    "PUT /graph/edges",
+    "GET /graph/edges",
+    "GET /graph/edges/{edge_id}",
+    "DELETE /graph/edges/{edge_id}",
+    "GET /graph/neighbourhood",
+    "POST /knowledge:import",
 }
 """Routes about the whole organization, which are 403."""
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
+    from kb_client.async_client.resources.entities import AsyncEntities
     from kb_client.async_client.resources.events import AsyncEvents
+    from kb_client.async_client.resources.graph import AsyncGraph
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge import AsyncKnowledge
@@ -195,10 +197,22 @@ class AsyncClient:
         return AsyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def entities(self) -> "AsyncEntities":
+        from kb_client.async_client.resources.entities import AsyncEntities
+
+        return AsyncEntities(self._transport, self._options)
+
+    @cached_property
     def events(self) -> "AsyncEvents":
         from kb_client.async_client.resources.events import AsyncEvents
 
         return AsyncEvents(self._transport, self._options)
+
+    @cached_property
+    def graph(self) -> "AsyncGraph":
+        from kb_client.async_client.resources.graph import AsyncGraph
+
+        return AsyncGraph(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "AsyncInsights":

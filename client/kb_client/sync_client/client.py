@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
+    from kb_client.sync_client.resources.entities import SyncEntities
     from kb_client.sync_client.resources.events import SyncEvents
+    from kb_client.sync_client.resources.graph import SyncGraph
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge import SyncKnowledge
@@ -196,10 +198,22 @@ class Client:
         return SyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def entities(self) -> "SyncEntities":
+        from kb_client.sync_client.resources.entities import SyncEntities
+
+        return SyncEntities(self._transport, self._options)
+
+    @cached_property
     def events(self) -> "SyncEvents":
         from kb_client.sync_client.resources.events import SyncEvents
 
         return SyncEvents(self._transport, self._options)
+
+    @cached_property
+    def graph(self) -> "SyncGraph":
+        from kb_client.sync_client.resources.graph import SyncGraph
+
+        return SyncGraph(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "SyncInsights":

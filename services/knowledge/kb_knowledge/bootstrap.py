@@ -10,9 +10,10 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_contracts import topics
-from kb_knowledge import entry_routes
+from kb_knowledge import entity_routes, entry_routes, graph_routes, import_routes
 from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.embedding_providers import EmbeddingProviders
+from kb_knowledge.import_knowledge import KnowledgeImporter
 from kb_knowledge.indexes import COLLECTIONS
 from kb_knowledge.settings import KnowledgeSettings
 from kb_knowledge.watch_pending import watch_pending
@@ -35,7 +36,12 @@ from kb_shared.service import process
 
 GROUP_OUTCOMES: Final = "kb-knowledge-outcomes"
 TOPICS_OF_GROUPS: Final[Mapping[str, Sequence[topics.Topic]]] = {GROUP_OUTCOMES: [topics.KB_EVENTS]}
-ROUTERS: Final = (entry_routes.router,)
+ROUTERS: Final = (
+    entry_routes.router,
+    entity_routes.router,
+    graph_routes.router,
+    import_routes.router,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +124,12 @@ def create_app(settings: KnowledgeSettings, *, database: Database, ready: Ready 
         environment=os.environ,
         late_models=settings.late_models,
     )
+    writer = EntryWriter(database, settings)
     provide(
         app,
         settings,
-        EntryWriter(database, settings),
+        writer,
+        KnowledgeImporter(database, writer, settings),
         EmbeddingProviders(catalogue),
         RequestLimits(database, {"administration": limit_of_administration(settings)}),
     )

@@ -40,6 +40,8 @@ def settings(model_server: ModelServerProcess) -> KnowledgeSettings:
         default_chunk_size=50,
         default_chunk_overlap=0,
         max_knowledge_entries=50,
+        max_entities=3,
+        max_graph_nodes=5,
     )
 
 

@@ -1,12 +1,15 @@
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from kb_client.async_client.operation import AsyncResource, operation
 from kb_client.call import ApiCall
 from kb_client.unset import UNSET, Unset, without_unset
+from kb_contracts.api.knowledge_imports import ImportReport
 from kb_contracts.api.knowledge_retrieval import EntrySearchResponse, RetrievedKnowledge
 from kb_contracts.api.search import SearchOrigin
 from kb_contracts.knowledge.entry_fields import KnowledgeTypeName
+
+IMPORT_WITHIN_S: Final = 300.0
 
 
 class AsyncKnowledge(AsyncResource):
@@ -95,4 +98,30 @@ class AsyncKnowledge(AsyncResource):
                     "formatters": formatters,
                 }
             ),
+        )
+
+    @operation
+    def import_document(
+        self,
+        *,
+        metadata: Mapping[str, Any] | Unset | None = UNSET,
+        pieces: Sequence[Any] | Unset | None = UNSET,
+        graph: Mapping[str, Any] | Unset | None = UNSET,
+        dry_run: bool | None = None,
+    ) -> ApiCall[ImportReport]:
+        """Store entities, pieces and a graph. Invalid items are skipped, each with a reason.
+
+        Args:
+            metadata: entities by their ids, each with `entity_type` and `properties`.
+            pieces: pieces, each with `content` and `knowledge_type`.
+            graph: lists `nodes` and `edges`.
+            dry_run: only say what would happen.
+        """
+        return ApiCall(
+            "POST",
+            "/knowledge:import",
+            ImportReport,
+            query={"dry_run": dry_run},
+            body=without_unset({"metadata": metadata, "pieces": pieces, "graph": graph}),
+            within_s=IMPORT_WITHIN_S,
         )

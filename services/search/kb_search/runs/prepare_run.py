@@ -31,8 +31,8 @@ from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimate_message_tokens
+from kb_shared.chat.request_errors import require_model
 from kb_shared.concurrency.shared_thread import SharedThread
-from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.identifiers import new_id
@@ -129,22 +129,7 @@ class Preparation:
 
     async def require_model(self, organization_id: str, name: str) -> ChatModel:
         """Return the model. Raises RequestError 422 if the organization can't use it."""
-        try:
-            return await self._chat.model(organization_id, name)
-        except ModelNotAllowed as error:
-            raise RequestError(
-                422,
-                "model-not-allowed",
-                "This deployment does not allow this chat model; use one of `allowed_models`, in which * stands for "
-                "any characters. Its operator can allow more (KB_CHAT_MODELS).",
-                extra={"allowed_models": list(error.allowed)},
-            ) from error
-        except UnknownModel as error:
-            raise RequestError(422, "unknown-model", f"This chat model is not known: {error}.") from error
-        except ProviderKeyMissing as error:
-            raise RequestError(
-                422, "provider-key-missing", f"There is no provider key for this model: {error}."
-            ) from error
+        return await require_model(self._chat, organization_id, name)
 
     async def _source(self, organization_id: str, request: RunRequest) -> _Source:
         if request.agent_id is not None:
