@@ -218,6 +218,8 @@ MATRIX = [
         body={"query": "text", "document_id": DOCUMENT_ID},
     ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
+    Route("search", "GET", "/knowledge/search", Scope.SEARCH, query={"q": "text"}),
+    Route("search", "POST", "/knowledge:retrieve", Scope.SEARCH, body={"query": "text", "entity_id": "user:alice"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
     Route("search", "GET", "/insights/citations", Scope.READ, query={"by": "never_cited"}),
     Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
