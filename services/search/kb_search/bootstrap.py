@@ -96,9 +96,11 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
             "administration": limit_of_administration(settings),
         },
     )
+    entry_search, retrieval = EntrySearch(database, search), KnowledgeRetrieval(database, search)
     conductor = Conductor(
         database,
         search,
+        retrieval=retrieval,
         chat=chat,
         fair_queue=fair_queue,
         max_passage_tokens=settings.run_passage_tokens,
@@ -114,6 +116,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
             limits=limits,
             fair_queue=fair_queue,
             max_passage_tokens=settings.run_passage_tokens,
+            entry_search=entry_search,
             management=management,
         )
     )
@@ -139,8 +142,19 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         fair_queue=fair_queue,
     )
     explainer = SearchExplainer(database, search, embedder)
-    knowledge = EntrySearch(database, search), KnowledgeRetrieval(database, search)
-    provide(app, settings, chat.catalogue, limits, search, *knowledge, explainer, preparation, conductor, checks)
+    provide(
+        app,
+        settings,
+        chat.catalogue,
+        limits,
+        search,
+        entry_search,
+        retrieval,
+        explainer,
+        preparation,
+        conductor,
+        checks,
+    )
     return app
 
 

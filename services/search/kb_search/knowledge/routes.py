@@ -72,7 +72,12 @@ async def search_entries(
         caller.key_id, to_origin(origin or origin_header), kb_ids=caller.kb_ids, agent_id=agent_id
     )
     answer = await entry_search.search(
-        q, limit=limit, types=types.split(",") if types else (), search_caller=search_caller, key=key
+        caller.organization_id,
+        q,
+        limit=limit,
+        types=types.split(",") if types else (),
+        search_caller=search_caller,
+        key=key,
     )
     return EntrySearchResponse(
         hits=[hit for result in answer.fitted.results if (hit := _to_hit(result)) is not None],

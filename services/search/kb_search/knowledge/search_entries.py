@@ -23,30 +23,34 @@ class EntrySearch:
 
     async def search(
         self,
+        organization_id: str,
         text: str,
         *,
         limit: int,
         types: Sequence[str],
         search_caller: SearchCaller,
-        key: CachedKey,
+        key: CachedKey | None = None,
+        max_tokens: int | None = None,
     ) -> SearchAnswer:
         """Find the passages of entries that match best.
 
         Args:
+            organization_id: Organization of the caller.
             text: Query.
             limit: Greatest number of passages.
             types: Types of entries and kinds of sources, of which an entry must have one; empty: any.
             search_caller: Caller, as the query log shows it.
-            key: API key of the caller, which is read again while the search works.
+            key: API key of the caller, which is read again while the search works; None: it was read for this call.
+            max_tokens: Token budget of all passages; None: no limit.
 
         Raises:
             RequestError, TransientError: as a search of the knowledge base does.
         """
-        organization_id = key.caller.organization_id
         query = SearchQuery(
             text,
             top_k=limit,
             coalesce_neighbors=0,
+            max_tokens=max_tokens,
             criteria=criteria_of_types(types),
             candidates_of_leg=min(_CANDIDATES_OF_A_HIT * limit, _MAX_CANDIDATES_OF_A_LEG),
         )

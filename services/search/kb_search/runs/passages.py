@@ -115,21 +115,24 @@ class PromptDelimiter:
 
 def render_passages(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
     """Build the result of a search for the model."""
-    return delimiter.wrap(
-        {
-            "passages": [
-                {
-                    "id": f"[{passage.number}]",
-                    "document": remove_invisible_characters(passage.document_name),
-                    **({} if passage.page_start is None else {"page": passage.page_start}),
-                    "text": remove_invisible_characters(passage.text),
-                    **({"truncated": True} if passage.truncated else {}),
-                }
-                for passage in passages
-            ],
-            "omitted_count": omitted_count,
-        }
-    )
+    return delimiter.wrap(describe_passages(passages, omitted_count=omitted_count))
+
+
+def describe_passages(passages: Sequence[CitedPassage], *, omitted_count: int) -> dict[str, Any]:
+    """Return the result of a search as fields, as the model sees them."""
+    return {
+        "passages": [
+            {
+                "id": f"[{passage.number}]",
+                "document": remove_invisible_characters(passage.document_name),
+                **({} if passage.page_start is None else {"page": passage.page_start}),
+                "text": remove_invisible_characters(passage.text),
+                **({"truncated": True} if passage.truncated else {}),
+            }
+            for passage in passages
+        ],
+        "omitted_count": omitted_count,
+    }
 
 
 def remove_invisible_characters(text: str) -> str:
