@@ -8,7 +8,6 @@ import pytest
 SERVICES: Final = ("kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
 
 EXCEPTIONS: Final = {
-    "kb_shared.chat": "a knowledge service calls chat models next",
     "kb_shared.text.placeholders": "part of kb_shared.text.sensitive_content",
     "kb_shared.text.sensitive_content": "indexers refuse documents with credentials next",
 }

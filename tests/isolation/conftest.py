@@ -24,6 +24,8 @@ from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import GraphEdge, GraphNode
 from kb_knowledge import bootstrap as kb_knowledge
 from kb_knowledge.settings import KnowledgeSettings
+from kb_knowledge.store import check_ins
+from kb_knowledge.store.check_ins import CheckIn
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
@@ -130,7 +132,7 @@ async def tenants(
     apps = {
         "kb-api": kb_api.create_app(api),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
-        "knowledge": kb_knowledge.create_app(KnowledgeSettings(), database=database),
+        "knowledge": kb_knowledge.create_app(KnowledgeSettings(), database=database, chat=chat),
     }
     clients = {
         name: httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}")
@@ -303,7 +305,31 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
     asked = [{"role": "user", "content": CANARY}]
     run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", RunStatus.COMPLETED, asked, now, now)
     await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
-    return {**ids, "entry_id": await _write_entry(database), **await _write_graph(database)}
+    return {
+        **ids,
+        "entry_id": await _write_entry(database),
+        **await _write_graph(database),
+        "check_in_id": await _write_check_in(database),
+    }
+
+
+async def _write_check_in(database: Database) -> str:
+    check_in = CheckIn(
+        check_in_id=new_id(),
+        organization_id=VICTIM,
+        text=CANARY,
+        proposal="{}",
+        warnings=[],
+        model=CANARY,
+        answers=1,
+        prompt_tokens=1,
+        completion_tokens=1,
+        cost_usd=None,
+        created_at=datetime.now(UTC),
+        created_by="key",
+    )
+    await in_transaction(database, lambda session: check_ins.insert(database, session, check_in))
+    return check_in.check_in_id
 
 
 async def _write_graph(database: Database) -> dict[str, str]:

@@ -157,6 +157,10 @@ CLOSED: Final = {
     "DELETE /graph/edges/{edge_id}",
     "GET /graph/neighbourhood",
     "POST /knowledge:import",
+    "POST /knowledge:structure",
+    "GET /check-ins",
+    "GET /check-ins/{check_in_id}",
+    "POST /check-ins/{check_in_id}/apply",
 }
 """Routes about the whole organization, which are 403."""
 

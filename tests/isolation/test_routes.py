@@ -57,6 +57,7 @@ MISSING = {
     "entity_id": "user:none",
     "node_id": "thing:none",
     "edge_id": "65f00000000000000000000c",
+    "check_in_id": "65f00000000000000000000d",
 }
 DEMO = "demo-extractive"
 A_RUN_ABOUT_THEIR_DOCUMENT = {
@@ -314,6 +315,10 @@ MATRIX = [
     Route("knowledge", "GET", "/graph/edges/{edge_id}", Scope.READ),
     Route("knowledge", "DELETE", "/graph/edges/{edge_id}", Scope.WRITE),
     Route("knowledge", "GET", "/graph/neighbourhood", Scope.READ, query={"entity_id": THEIR_ENTITY, "depth": "2"}),
+    Route("knowledge", "POST", "/knowledge:structure", Scope.WRITE, body={"text": "mine", "model": DEMO}),
+    Route("knowledge", "GET", "/check-ins", Scope.READ),
+    Route("knowledge", "GET", "/check-ins/{check_in_id}", Scope.READ),
+    Route("knowledge", "POST", "/check-ins/{check_in_id}/apply", Scope.WRITE),
     Route(
         "knowledge", "POST", "/knowledge:import", Scope.WRITE, body={"metadata": {THEIR_ENTITY: {"entity_type": "x"}}}
     ),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.audit import AsyncAudit
     from kb_client.async_client.resources.budget import AsyncBudget
     from kb_client.async_client.resources.chat_models import AsyncChatModels
+    from kb_client.async_client.resources.check_ins import AsyncCheckIns
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
@@ -171,6 +172,12 @@ class AsyncClient:
         from kb_client.async_client.resources.budget import AsyncBudget
 
         return AsyncBudget(self._transport, self._options)
+
+    @cached_property
+    def check_ins(self) -> "AsyncCheckIns":
+        from kb_client.async_client.resources.check_ins import AsyncCheckIns
+
+        return AsyncCheckIns(self._transport, self._options)
 
     @cached_property
     def dead_letters(self) -> "AsyncDeadLetters":

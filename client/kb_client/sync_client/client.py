@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.audit import SyncAudit
     from kb_client.sync_client.resources.budget import SyncBudget
     from kb_client.sync_client.resources.chat_models import SyncChatModels
+    from kb_client.sync_client.resources.check_ins import SyncCheckIns
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
@@ -172,6 +173,12 @@ class Client:
         from kb_client.sync_client.resources.budget import SyncBudget
 
         return SyncBudget(self._transport, self._options)
+
+    @cached_property
+    def check_ins(self) -> "SyncCheckIns":
+        from kb_client.sync_client.resources.check_ins import SyncCheckIns
+
+        return SyncCheckIns(self._transport, self._options)
 
     @cached_property
     def dead_letters(self) -> "SyncDeadLetters":

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends
 
-from kb_knowledge import embedding_providers, import_knowledge, write_entries
+from kb_knowledge import embedding_providers, import_knowledge, structure_text, write_entries
 from kb_knowledge.settings import KnowledgeSettings
 from kb_shared.http import cursors, large_bodies
 from kb_shared.http.authentication import Caller
@@ -20,6 +20,7 @@ LargeBodies: TypeAlias = Annotated[large_bodies.LargeBodies, Depends(provided(la
 KnowledgeImporter: TypeAlias = Annotated[
     import_knowledge.KnowledgeImporter, Depends(provided(import_knowledge.KnowledgeImporter))
 ]
+TextStructurer: TypeAlias = Annotated[structure_text.TextStructurer, Depends(provided(structure_text.TextStructurer))]
 EntryWriter: TypeAlias = Annotated[write_entries.EntryWriter, Depends(provided(write_entries.EntryWriter))]
 EmbeddingProviders: TypeAlias = Annotated[
     embedding_providers.EmbeddingProviders, Depends(provided(embedding_providers.EmbeddingProviders))

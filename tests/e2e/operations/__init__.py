@@ -6,6 +6,7 @@ An import of the package registers all checks.
 from tests.e2e.operations import (
     administration,
     authoring,
+    check_ins,
     curated_knowledge,
     documents,
     entities_and_graph,
@@ -21,6 +22,7 @@ from tests.e2e.operations import (
 __all__ = [
     "administration",
     "authoring",
+    "check_ins",
     "curated_knowledge",
     "documents",
     "entities_and_graph",

@@ -12,7 +12,7 @@ from kb_contracts.api.prompt_injection import KnowledgeInjection, PromptInjectio
 from kb_contracts.knowledge.prompt_template import FeedConflictResolution
 from kb_contracts.knowledge.retrieval import RetrievalResult, RetrievedPiece
 from kb_search.runs.injected_message import InjectedPieces, RunValues, build_injected_message, unknown_variables
-from kb_search.runs.passages import PromptDelimiter
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 DELIMITER = PromptDelimiter("0123456789abcdef")
 FENCED = re.compile(rf"<<<{DELIMITER.marker}>>>\n(.*)\n<<<end {DELIMITER.marker}>>>")

@@ -4,6 +4,7 @@ from typing import Any, Final, Literal
 from kb_client.async_client.operation import AsyncResource, operation
 from kb_client.call import ApiCall
 from kb_client.unset import UNSET, Unset, without_unset
+from kb_contracts.api.check_ins import CheckInView
 from kb_contracts.api.knowledge_imports import ImportReport
 from kb_contracts.api.knowledge_retrieval import EntrySearchResponse, RetrievedKnowledge
 from kb_contracts.api.search import SearchOrigin
@@ -123,5 +124,30 @@ class AsyncKnowledge(AsyncResource):
             ImportReport,
             query={"dry_run": dry_run},
             body=without_unset({"metadata": metadata, "pieces": pieces, "graph": graph}),
+            within_s=IMPORT_WITHIN_S,
+        )
+
+    @operation
+    def structure(
+        self,
+        *,
+        text: str,
+        model: str | Unset | None = UNSET,
+        max_retries: int | Unset = UNSET,
+        apply: bool | Unset = UNSET,
+    ) -> ApiCall[CheckInView]:
+        """Let a chat model propose entities, pieces and a graph from a text.
+
+        Args:
+            text: notes as people write them.
+            model: name of an allowed chat model; by default that of the deployment.
+            max_retries: how often the model is told what is wrong with its answer.
+            apply: import the proposal at once.
+        """
+        return ApiCall(
+            "POST",
+            "/knowledge:structure",
+            CheckInView,
+            body=without_unset({"text": text, "model": model, "max_retries": max_retries, "apply": apply}),
             within_s=IMPORT_WITHIN_S,
         )

@@ -12,7 +12,8 @@ from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.knowledge.prompt_template import DEFAULT_TEMPLATE, feed_knowledge, fill_template, placeholders
 from kb_contracts.knowledge.retrieval import RetrievalResult
 from kb_contracts.knowledge.routing import RoutedSection, SectionFormatter, format_section, route
-from kb_search.runs.passages import PromptDelimiter, remove_invisible_characters
+from kb_search.runs.passages import remove_invisible_characters
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 INSTRUCTIONS: Final = "instructions"
 CONTEXT: Final = "context"

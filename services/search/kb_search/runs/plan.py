@@ -10,10 +10,11 @@ from kb_search.runs.discussed_document import DiscussedDocument
 from kb_search.runs.injected_message import InjectionSource
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import RunLimits
-from kb_search.runs.passages import PromptDelimiter, remove_invisible_characters
+from kb_search.runs.passages import remove_invisible_characters
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.mongo.query_log import Origin
 from kb_shared.mongo.stored_time import now
 

@@ -21,7 +21,6 @@ from kb_search.runs.limited_callers import (
     require_own_thread,
 )
 from kb_search.runs.loop import RunLimits
-from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
@@ -30,6 +29,7 @@ from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.chat.request_errors import require_model
 from kb_shared.concurrency.shared_thread import SharedThread
