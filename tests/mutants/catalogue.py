@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants import (
     backing_up,
     calling,
+    curating,
     indexing,
     limiting,
     messaging,
@@ -23,6 +24,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *calling.MUTANTS,
+    *curating.MUTANTS,
     *indexing.MUTANTS,
     *limiting.MUTANTS,
     *messaging.MUTANTS,
