@@ -1,7 +1,7 @@
 """Addresses that sources may name: http or https, the usual ports, no credentials, a public server.
 
-This is the first of three checks. The transport checks each connection again, when it resolves the name, and the caller that
-follows a redirect checks its address as if a user had named it.
+This is the first of three checks. The transport checks each connection again, when it resolves the name, and the
+caller that follows a redirect checks its address as if a user had named it.
 """
 
 from typing import Final
