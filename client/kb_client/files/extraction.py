@@ -28,7 +28,7 @@ class ExtractOptions:
 
 @dataclass(frozen=True, slots=True)
 class WebLinks:
-    """Where a web page leads, as it is written there."""
+    """Links of a web page, as they are written there."""
 
     links: tuple[str, ...] = ()
     base: str | None = None

@@ -13,7 +13,7 @@ PAGE = """\
 
 async def test_a_page_gives_its_text_and_where_it_leads() -> None:
     with ItemParser() as parser:
-        parsed = await parser.parse_page(PAGE.encode(), media_type="text/html", charset=None)
+        parsed = await parser.parse_page(PAGE.encode(), media_type="text/html", charset=None, name="page")
     assert (parsed.document_name, parsed.text) == (
         "Travel",
         "# Hotels\n\nA night costs 140 euros.\n\nSecond Here Third",
@@ -37,7 +37,7 @@ async def test_a_page_gives_its_text_and_where_it_leads() -> None:
 )
 async def test_the_charset_that_the_server_names_counts_if_it_is_one(body: bytes, charset: str | None) -> None:
     with ItemParser() as parser:
-        parsed = await parser.parse_page(body, media_type="text/html", charset=charset)
+        parsed = await parser.parse_page(body, media_type="text/html", charset=charset, name="page")
     assert parsed.text == "Grüße"
 
 
@@ -47,6 +47,6 @@ async def test_hostile_pages_and_files_are_problems_and_the_next_one_is_parsed()
             with pytest.raises(ItemUnreadable):
                 await parser.parse_file(content, filename=name)
         with pytest.raises(ItemUnreadable):
-            await parser.parse_page(b"<div>" * 200_000 + b"deep", media_type="text/html", charset=None)
+            await parser.parse_page(b"<div>" * 200_000 + b"deep", media_type="text/html", charset=None, name="page")
         parsed = await parser.parse_file(b"Fine.", filename="../../etc/notes.txt")
     assert parsed.text == "Fine."

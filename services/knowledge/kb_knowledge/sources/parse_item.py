@@ -68,26 +68,27 @@ class ItemParser:
     ) -> None:
         self._parser.close()
 
-    async def parse_page(self, body: bytes, *, media_type: str, charset: str | None) -> ParsedFile:
+    async def parse_page(self, body: bytes, *, media_type: str, charset: str | None, name: str) -> ParsedFile:
         """Return the text and the links of a page.
 
         Args:
             body: what the server sent.
             media_type: one of `MEDIA_TYPES_OF_PAGES`.
             charset: encoding that the server named.
+            name: title of a page that has none.
 
         Raises:
             ItemUnreadable: it can't be parsed within the limits.
         """
-        return await self._parse(_in_utf8(body, charset), name=f"page{_BY_MEDIA_TYPE[media_type]}")
+        return await self._parse(_in_utf8(body, charset), name=name, suffix=_BY_MEDIA_TYPE[media_type])
 
     async def parse_file(self, content: bytes, *, filename: str) -> ParsedFile:
         """Return the text of a file, whose name ends with one of `SUFFIXES_OF_FILES`. Raises ItemUnreadable."""
-        return await self._parse(content, name=filename)
+        return await self._parse(content, name=filename, suffix=Path(filename).suffix.lower())
 
-    async def _parse(self, content: bytes, *, name: str) -> ParsedFile:
+    async def _parse(self, content: bytes, *, name: str, suffix: str) -> ParsedFile:
         try:
-            parsed = await asyncio.to_thread(self._parse_copy, content, name)
+            parsed = await asyncio.to_thread(self._parse_copy, content, name, suffix=suffix)
         except asyncio.CancelledError:
             # The thread ends with the process.
             self._parser.close()
@@ -96,10 +97,10 @@ class ItemParser:
             raise ItemUnreadable(f"{parsed.reason}; {parsed.remedy}")
         return parsed
 
-    def _parse_copy(self, content: bytes, name: str) -> ParsedFile | FileProblem:
+    def _parse_copy(self, content: bytes, name: str, *, suffix: str) -> ParsedFile | FileProblem:
         with tempfile.TemporaryDirectory(prefix="kb-source-") as folder:
-            # A user has chosen the name of the file: it is no path here.
-            path = Path(folder, "item").with_suffix(Path(name).suffix.lower())
+            # A user or a server has chosen the name: it is no path here.
+            path = Path(folder, "item").with_suffix(suffix)
             path.write_bytes(content)
             return self._parser.parse(FoundFile(path, "source", name, len(content), path.stat().st_mtime_ns))
 
