@@ -2,6 +2,7 @@
 
 import kb_api.indexes
 import kb_indexer.indexes
+import kb_knowledge.indexes
 import kb_reconciler.indexes
 import kb_search.indexes
 from kb_shared.mongo.database import Database
@@ -10,7 +11,7 @@ from kb_shared.mongo.schema import create_indexes
 
 async def create_all_indexes(database: Database) -> None:
     """Create the indexes that a system has after all its services have started."""
-    services = (kb_api.indexes, kb_indexer.indexes, kb_reconciler.indexes, kb_search.indexes)
+    services = (kb_api.indexes, kb_indexer.indexes, kb_knowledge.indexes, kb_reconciler.indexes, kb_search.indexes)
     await create_indexes(database, {name: indexes for each in services for name, indexes in each.COLLECTIONS}.items())
 
 

@@ -164,6 +164,14 @@ class KbLimitError(HttpConflict):
     """The same for knowledge bases (`KB_MAX_KNOWLEDGE_BASES`)."""
 
 
+class ReservedIdError(HttpUnprocessableContent):
+    """`reserved-id`, status 422.
+
+    A document id that begins with `entry-`, or a tag that begins with `kb.`: these are of curated knowledge.
+    Choose another one; change an entry with `PATCH /knowledge-entries/{entry_id}`.
+    """
+
+
 class UnknownTagError(HttpUnprocessableContent):
     """`unknown-tag`, status 422.
 
@@ -194,6 +202,14 @@ class ImmutableFieldError(HttpUnprocessableContent):
 
 class ConcurrentChangeError(HttpConflict):
     """Another request changed the KB at the same time: read it again and resend."""
+
+
+class KnowledgeKbFixedError(HttpConflict):
+    """`knowledge-kb-fixed`, status 409.
+
+    The KB contains the entries of the organization: it can't be deleted, and its tags can't change. Delete
+    entries instead.
+    """
 
 
 class TagInUseError(HttpConflict):
@@ -365,6 +381,26 @@ class RunBegunError(HttpConflict):
     """An earlier request with this `Idempotency-Key` began the run `run_id`: `GET /runs/{run_id}`."""
 
 
+class EntryExistsError(HttpConflict):
+    """The organization has an entry with this `entry_id`: change it with `PATCH`, or choose another id."""
+
+
+class EntryNotFailedError(HttpConflict):
+    """Only an entry whose `embedding_status` is `error` can be retried."""
+
+
+class CursorOfOtherFiltersError(HttpUnprocessableContent):
+    """The cursor is of a list with other filters: send those of the page that it comes from."""
+
+
+class SensitiveContentError(HttpUnprocessableContent):
+    """`sensitive-content`, status 422.
+
+    A text contains a credential: `pattern` is its kind (list), `line` its line, `field` the field. Remove it and
+    resend. Nothing of the request was stored.
+    """
+
+
 class BudgetExhaustedError(HttpPaymentRequired):
     """`budget-exhausted`, status 402.
 
@@ -447,12 +483,14 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "overloaded": OverloadedError,
     "quota-exceeded": QuotaExceededError,
     "kb-limit": KbLimitError,
+    "reserved-id": ReservedIdError,
     "unknown-tag": UnknownTagError,
     "unknown-model": UnknownModelError,
     "provider-key-missing": ProviderKeyMissingError,
     "chunker-unavailable": ChunkerUnavailableError,
     "immutable-field": ImmutableFieldError,
     "concurrent-change": ConcurrentChangeError,
+    "knowledge-kb-fixed": KnowledgeKbFixedError,
     "tag-in-use": TagInUseError,
     "plan-not-waiting": PlanNotWaitingError,
     "document-not-failed": DocumentNotFailedError,
@@ -487,6 +525,10 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "tool-exists": ToolExistsError,
     "tool-limit": ToolLimitError,
     "run-begun": RunBegunError,
+    "entry-exists": EntryExistsError,
+    "entry-not-failed": EntryNotFailedError,
+    "cursor-of-other-filters": CursorOfOtherFiltersError,
+    "sensitive-content": SensitiveContentError,
     "budget-exhausted": BudgetExhaustedError,
     "unknown-price": UnknownPriceError,
     "unavailable": UnavailableError,

@@ -33,6 +33,8 @@ class DocumentIndexFailed(_InKnowledgeBase):
     document_id: Identifier
     error_type: str
     message: str
+    revision: int | None = None
+    """Revision of the text that could not be indexed; absent if there is none, and in messages of older versions."""
 
 
 class DocumentRejected(Payload):

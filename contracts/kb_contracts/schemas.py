@@ -50,6 +50,13 @@ _CHANNELS: Final = (
         ("receive",),
     ),
     _Channel(
+        topics.KNOWLEDGE_DOCUMENT_EVENTS,
+        "Internal: the same facts about the documents of entries, whose ids begin with `entry-`.",
+        "{organization_id}/entry-{entry_id}",
+        DOCUMENT_EVENTS.values(),
+        ("send", "receive"),
+    ),
+    _Channel(
         topics.INDEX_REQUESTS,
         "Internal: requests to look at a document in a knowledge base.",
         "{kb_id}/{document_id}",

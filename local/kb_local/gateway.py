@@ -1,4 +1,4 @@
-"""One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL`.
+"""One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL --kb-knowledge URL`.
 
 It replaces the Ingress of a cluster: it routes by path and forwards requests and responses unchanged. It does not
 serve /metrics, which is for operators only.
@@ -31,9 +31,12 @@ from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
 from kb_shared.http.security_headers import with_security_headers
 from kb_shared.http.uvicorn_server import listen
 
-GatewayUpstream = Literal["kb-api", "kb-search"]
+GatewayUpstream = Literal["kb-api", "kb-search", "kb-knowledge"]
 
 SEARCH_COLLECTIONS = frozenset({"agents", "chat-models", "insights", "mcp", "prompts", "runs", "threads"})
+KNOWLEDGE_COLLECTIONS = frozenset(
+    {"check-ins", "entities", "graph", "knowledge", "knowledge-entries", "knowledge-sources", "mcp-servers"}
+)
 # Of one connection, not of the request (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset(
     {
@@ -65,9 +68,17 @@ def route_upstream(path: str) -> GatewayUpstream:
             return "kb-search"
         case ["knowledge-bases", _, "search" | "tool"] | ["knowledge-bases", _, "search", "explain"]:
             return "kb-search"
-        case [collection, *_] if collection.partition(":")[0] in SEARCH_COLLECTIONS:
+        case ["knowledge:retrieve"] | ["knowledge", "search"]:
             return "kb-search"
+        case [collection, *_]:
+            return _route_collection(collection.partition(":")[0])
     return "kb-api"
+
+
+def _route_collection(name: str) -> GatewayUpstream:
+    if name in SEARCH_COLLECTIONS:
+        return "kb-search"
+    return "kb-knowledge" if name in KNOWLEDGE_COLLECTIONS else "kb-api"
 
 
 def create_app(upstreams: Mapping[GatewayUpstream, str]) -> ASGIApp:
@@ -212,11 +223,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--kb-api", required=True, help="base URL")
     parser.add_argument("--kb-search", required=True, help="base URL")
+    parser.add_argument("--kb-knowledge", required=True, help="base URL")
     options = parser.parse_args()
     # Until it serves.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     config = uvicorn.Config(
-        create_app({"kb-api": options.kb_api, "kb-search": options.kb_search}),
+        create_app({"kb-api": options.kb_api, "kb-search": options.kb_search, "kb-knowledge": options.kb_knowledge}),
         # What services refuse about a connection has to be refused here: they see other connections.
         http=partial(Protocol, connections=ConnectionLimit(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
         log_level="warning",

@@ -120,14 +120,24 @@ class ModelServerProcess(PythonServer):
 
 
 class GatewayProcess(PythonServer):
-    """The one base URL in front of kb-api and kb-search, see `kb_local/gateway.py`."""
+    """The one base URL in front of kb-api, kb-search and kb-knowledge, see `kb_local/gateway.py`."""
 
-    def __init__(self, *, kb_api: str, kb_search: str, port: int, log: Path, zygote: Zygote | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        kb_api: str,
+        kb_search: str,
+        kb_knowledge: str,
+        port: int,
+        log: Path,
+        zygote: Zygote | None = None,
+    ) -> None:
         """Describe the gateway.
 
         Args:
             kb_api: base URL of the service.
             kb_search: base URL of the service.
+            kb_knowledge: base URL of the service.
             port: on loopback.
             log: file that its output is appended to.
             zygote: forks it; it runs already when the gateway is started. Without one the gateway is executed.
@@ -135,6 +145,7 @@ class GatewayProcess(PythonServer):
         super().__init__("gateway", "kb_local.gateway", port=port, log=log)
         self._kb_api = kb_api
         self._kb_search = kb_search
+        self._kb_knowledge = kb_knowledge
         self._zygote = zygote
 
     @property
@@ -142,7 +153,12 @@ class GatewayProcess(PythonServer):
         return f"http://{LOOPBACK}:{self.port}"
 
     def _arguments(self) -> Sequence[str]:
-        return ["--port", str(self.port), "--kb-api", self._kb_api, "--kb-search", self._kb_search]
+        return [
+            *("--port", str(self.port)),
+            *("--kb-api", self._kb_api),
+            *("--kb-search", self._kb_search),
+            *("--kb-knowledge", self._kb_knowledge),
+        ]
 
     def _launch(self) -> Child:
         if self._zygote is None:

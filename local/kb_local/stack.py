@@ -19,7 +19,7 @@ from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.kafka_connection.connection import KafkaConnection
 
-PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
+PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler"})
 DEFAULT_DATABASE = "kb"
 
 LOCAL_DEFAULTS: Final = {
@@ -357,6 +357,7 @@ class Stack:
         self.gateway = GatewayProcess(
             kb_api=self._url_of("kb_api"),
             kb_search=self._url_of("kb_search"),
+            kb_knowledge=self._url_of("kb_knowledge"),
             port=self.ports.reserve("gateway"),
             log=self.home.log("gateway"),
             zygote=self._zygote,

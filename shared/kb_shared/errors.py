@@ -11,6 +11,7 @@ KbError
 ├── Parked                   the provider of the organization is out, or a limit is used up: wait without counting an
 │                            attempt
 │   ├── ProviderPaused       the organization has paused the provider of the model
+│   ├── KnowledgeBaseNotReady  the embedding model of the KB has not been asked for its dimensions yet
 │   ├── BudgetExhausted      the hard budget of the organization has no room for the work this month
 │   └── UnknownPrice         the organization has a budget in US dollars, and the price of the model is not known
 ├── PermanentError           a retry changes nothing: mark the work as failed, with the reason
@@ -94,6 +95,17 @@ class ProviderPaused(Parked):
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail, error_type="provider_paused", retry_after_s=retry_after_s)
+
+
+class KnowledgeBaseNotReady(Parked):
+    """Work for a KB of which it is not known yet how many dimensions its vectors have."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the knowledge base waits for an answer of its embedding model",
+            error_type="knowledge_base_not_ready",
+            retry_after_s=1,
+        )
 
 
 class BudgetExhausted(Parked):

@@ -133,6 +133,17 @@ class EmbeddingSettings(CommonSettings):
         return value
 
 
+class KnowledgeBaseSettings(EmbeddingSettings):
+    """Settings of services that store new KBs: the defaults of a KB."""
+
+    embedding_model: str = "text-embedding-3-small"
+    """Model of a KB that names none; `default_chunk_size` and `default_chunk_overlap` likewise, in tokens."""
+    default_chunk_size: int = 512
+    default_chunk_overlap: int = 128
+    max_chunks_per_document: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
+    """Limit of every KB; a KB can only set a lower one."""
+
+
 class ChatSettings(EmbeddingSettings):
     """Settings of services that call chat models."""
 

@@ -11,7 +11,7 @@ import grimp
 import pytest
 from pymongo import IndexModel
 
-SERVICES = ("kb_api", "kb_indexer", "kb_reconciler", "kb_search")
+SERVICES = ("kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
 NOT_OF_ONE_COLLECTION = {"kb_shared.mongo.vectors"}
 """Modules whose indexes each KB gets for its own collection, from kb-api."""
 
@@ -47,7 +47,8 @@ def test_a_service_creates_the_indexes_of_the_collections_that_it_can_reach(
     names = lists_of_indexes(
         each
         for each in imports.modules - NOT_OF_ONE_COLLECTION
-        if each.startswith(("kb_shared.mongo.", "kb_api.", "kb_search.store.")) and not each.endswith(".__main__")
+        if each.startswith(("kb_shared.mongo.", "kb_api.", "kb_search.store.", "kb_knowledge.store."))
+        and not each.endswith(".__main__")
     )
     reachable = imports.find_upstream_modules(service, as_package=True) | imports.find_descendants(service)
     expected = {name for name in names.values() if name.rpartition(".")[0] in reachable}

@@ -14,7 +14,7 @@ from kb_shared.kafka_connection.clients import consumer_client, producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 CONSUMED = {
-    GROUP_FAN_OUT: (topics.DOCUMENT_EVENTS,),
+    GROUP_FAN_OUT: (topics.DOCUMENT_EVENTS, topics.KNOWLEDGE_DOCUMENT_EVENTS),
     GROUP_SYNC: (topics.INDEX_REQUESTS, topics.INDEX_BACKFILL),
 }
 

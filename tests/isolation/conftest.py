@@ -1,4 +1,4 @@
-"""Both HTTP services on one database with two organizations: the prober, and the victim whose data holds a canary."""
+"""All HTTP services on one database with two organizations: the prober, and the victim whose data holds a canary."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -20,6 +20,8 @@ from kb_api.webhooks import deliveries, webhook_rows
 from kb_api.webhooks.webhook_rows import Webhook, WebhookKey
 from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_contracts.commands import Reason, SyncDocument
+from kb_knowledge import bootstrap as kb_knowledge
+from kb_knowledge.settings import KnowledgeSettings
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
@@ -39,6 +41,7 @@ from kb_shared.mongo import (
     backfills,
     dead_letters,
     index_jobs,
+    knowledge_entries,
     llm_providers,
     outbox,
     reconcile_passes,
@@ -52,6 +55,7 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.dead_letters import LetterFilter
 from kb_shared.mongo.index_jobs import SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.knowledge_entries import KnowledgeEntry
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.reconcile_passes import ReconcilePass
 from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanScope
@@ -75,7 +79,7 @@ ONLY_THE_VICTIMS_TAG = "tag-2"
 
 @dataclass(frozen=True)
 class TwoTenants:
-    """Both HTTP services, with an organization that tries everything and one that it must learn nothing of."""
+    """All HTTP services, with an organization that tries everything and one that it must learn nothing of."""
 
     database: Database
     pepper: str
@@ -120,6 +124,7 @@ async def tenants(
     apps = {
         "kb-api": kb_api.create_app(api),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
+        "knowledge": kb_knowledge.create_app(KnowledgeSettings(), database=database),
     }
     clients = {
         name: httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}")
@@ -184,6 +189,9 @@ async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
             f"{base}/{kind}s/{tenants.victims_writings[f'{kind}_id']}", headers=headers
         )
         assert written.json()["name"] == CANARY
+    entry_path = f"{base}/knowledge-entries/{tenants.victims_writings['entry_id']}"
+    entry = (await tenants.clients["knowledge"].get(entry_path, headers=headers)).json()
+    assert (entry["title"], entry["embedding_status"]) == (CANARY, "error")
     thread = await tenants.clients["search"].get(
         f"{base}/threads/{tenants.victims_writings['thread_id']}", headers=headers
     )
@@ -285,7 +293,33 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
     asked = [{"role": "user", "content": CANARY}]
     run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", RunStatus.COMPLETED, asked, now, now)
     await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
-    return ids
+    return {**ids, "entry_id": await _write_entry(database)}
+
+
+async def _write_entry(database: Database) -> str:
+    """Store an entry of the victim whose indexing has failed."""
+    now = datetime.now(UTC)
+    entry = KnowledgeEntry(
+        organization_id=VICTIM,
+        entry_id=new_id(),
+        title=CANARY,
+        content=CANARY,
+        tags=(TAG_ID,),
+        type="note",
+        revision=0,
+        content_hash="",
+        created_at=now,
+        updated_at=now,
+        created_by="key",
+        updated_by="key",
+        embedding_status="error",
+    )
+
+    async def insert(session: MongoSession) -> None:
+        await knowledge_entries.insert(database, session, entry)
+
+    await in_transaction(database, insert)
+    return entry.entry_id
 
 
 async def _add_webhook(database: Database) -> WebhookKey:

@@ -65,6 +65,7 @@ CLOSED: Final = {
     "GET /knowledge-bases/{kb_id}/documents/{document_id}/explain",
     "POST /knowledge-bases/{kb_id}/documents/{document_id}/reconcile",
     "GET /insights/searches",
+    "GET /insights/citations",
     "GET /documents",
     "POST /documents:batch",
     "GET /documents/{document_id}/text",
@@ -133,6 +134,13 @@ CLOSED: Final = {
     "PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}",
     "DELETE /agents/{agent_id}/tools/{tool_id}",
     "GET /agents/{agent_id}/available-knowledge-bases",
+    "POST /knowledge-entries",
+    "GET /knowledge-entries",
+    "GET /knowledge-entries/{entry_id}",
+    "PATCH /knowledge-entries/{entry_id}",
+    "DELETE /knowledge-entries/{entry_id}",
+    "GET /knowledge-entries/{entry_id}/chunks",
+    "POST /knowledge-entries/{entry_id}/retry",
 }
 """Routes about the whole organization, which are 403."""
 

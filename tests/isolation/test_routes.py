@@ -52,6 +52,7 @@ MISSING = {
     "thread_id": "65f000000000000000000006",
     "webhook_id": "65f000000000000000000009",
     "delivery_id": "65f00000000000000000000a",
+    "entry_id": "65f00000000000000000000b",
 }
 DEMO = "demo-extractive"
 A_RUN_ABOUT_THEIR_DOCUMENT = {
@@ -213,6 +214,7 @@ MATRIX = [
     ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/citations", Scope.READ, query={"by": "never_cited"}),
     Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
     Route("search", "POST", "/runs/{run_id}/cancel", Scope.SEARCH),
     Route("search", "PUT", "/runs/{run_id}/feedback", Scope.SEARCH, body={"rating": "up"}),
@@ -266,6 +268,13 @@ MATRIX = [
     ),
     Route("search", "DELETE", "/agents/{agent_id}/tools/{tool_id}", Scope.WRITE),
     Route("search", "GET", "/agents/{agent_id}/available-knowledge-bases", Scope.READ),
+    Route("knowledge", "POST", "/knowledge-entries", Scope.WRITE, body={"title": "mine", "content": "mine"}),
+    Route("knowledge", "GET", "/knowledge-entries", Scope.READ, query={"q": "canary", "tag": TAG_ID}),
+    Route("knowledge", "GET", "/knowledge-entries/{entry_id}", Scope.READ),
+    Route("knowledge", "PATCH", "/knowledge-entries/{entry_id}", Scope.WRITE, body={"title": "taken over"}),
+    Route("knowledge", "DELETE", "/knowledge-entries/{entry_id}", Scope.ADMIN),
+    Route("knowledge", "GET", "/knowledge-entries/{entry_id}/chunks", Scope.READ),
+    Route("knowledge", "POST", "/knowledge-entries/{entry_id}/retry", Scope.WRITE),
 ]
 
 every_route = pytest.mark.parametrize("route", MATRIX, ids=str)
@@ -320,7 +329,7 @@ def victims(tenants: TwoTenants) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("service", ["kb-api", "search"])
+@pytest.mark.parametrize("service", ["kb-api", "search", "knowledge"])
 def test_every_route_is_in_the_matrix(tenants: TwoTenants, service: str) -> None:
     known = {(route.method, ORGANIZATION + route.path) for route in MATRIX if route.service == service}
     assert set(routes_of(tenants.apps[service])) == known

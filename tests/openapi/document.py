@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kb_api import bootstrap as kb_api
+from kb_knowledge import bootstrap as kb_knowledge
 from kb_search import bootstrap as kb_search
 from kb_shared.http import openapi
 
@@ -18,7 +19,7 @@ RELEASED: Final = ROOT / "docs/openapi.released.json"
 
 def build() -> dict[str, Any]:
     """Build the document of this code."""
-    return openapi.build([*kb_api.ROUTERS, *kb_search.ROUTERS], version=version("kb-contracts"))
+    return openapi.build([*kb_api.ROUTERS, *kb_search.ROUTERS, *kb_knowledge.ROUTERS], version=version("kb-contracts"))
 
 
 def render(document: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
+    from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
     from kb_client.async_client.resources.operations import AsyncOperations
     from kb_client.async_client.resources.organizations import AsyncOrganizations
@@ -215,6 +216,12 @@ class AsyncClient:
         from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
 
         return AsyncKnowledgeBases(self._transport, self._options)
+
+    @cached_property
+    def knowledge_entries(self) -> "AsyncKnowledgeEntries":
+        from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
+
+        return AsyncKnowledgeEntries(self._transport, self._options)
 
     @cached_property
     def llm_providers(self) -> "AsyncLlmProviders":

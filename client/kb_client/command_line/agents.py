@@ -12,7 +12,13 @@ from kb_client.command_line.agent_tools import print_tools
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.definitions import StoredModelOption, edit_text, read_definition, read_text
+from kb_client.command_line.definitions import (
+    AutoSearchOption,
+    StoredModelOption,
+    edit_text,
+    read_definition,
+    read_text,
+)
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 app = command_group("agents", about="Create and change agents: chat models with instructions and tools.")
 app.add_typer(agent_tools.app)
 
-_FIELDS: Final = ("name", "instructions", "model", "max_iterations")
+_FIELDS: Final = ("name", "instructions", "model", "max_iterations", "auto_search")
 _TOOL_FIELDS: Final = ("kb_id", "tool_name", "tool_description", "default_top_k", "default_min_score")
 _OF_SERVER: Final = ("agent_id", "created_at", "updated_at", "created_by", "updated_by")
 
@@ -85,6 +91,7 @@ def create(
     instructions_file: InstructionsFileOption = None,
     model: StoredModelOption = None,
     max_iterations: MaxIterationsOption = None,
+    auto_search: AutoSearchOption = None,
     kb: Annotated[
         list[str] | None, typer.Option("--kb", metavar="KB", help="Knowledge base to add as a tool. May be repeated.")
     ] = None,
@@ -97,6 +104,7 @@ def create(
         instructions_file=instructions_file,
         model=model,
         max_iterations=max_iterations,
+        auto_search=auto_search,
     )
     tools = given.pop("tools", [])
     if not given.get("name"):
@@ -121,6 +129,7 @@ def edit(
     instructions_file: InstructionsFileOption = None,
     model: StoredModelOption = None,
     max_iterations: MaxIterationsOption = None,
+    auto_search: AutoSearchOption = None,
     output: Output = "table",
 ) -> None:
     """Change an agent. What is not named stays as it is; without options, an editor opens with the instructions.
@@ -133,6 +142,7 @@ def edit(
         instructions_file=instructions_file,
         model=model,
         max_iterations=max_iterations,
+        auto_search=auto_search,
     )
     with open_client(context) as client:
         found = client.agents.get.with_raw_response(find_agent(client, agent).agent_id)
@@ -170,6 +180,7 @@ def _collect_fields(
     instructions_file: Path | None,
     model: str | None,
     max_iterations: int | None,
+    auto_search: bool | None,
 ) -> dict[str, Any]:
     """Return the fields of the API that the options set."""
     if instructions is not None and instructions_file is not None:
@@ -179,6 +190,7 @@ def _collect_fields(
         "instructions": instructions if instructions_file is None else read_text(instructions_file),
         "model": model,
         "max_iterations": max_iterations,
+        "auto_search": auto_search,
     }
     return {field: value for field, value in fields.items() if value is not None}
 
@@ -222,6 +234,7 @@ def _print_settings(found: "AgentView") -> None:
             "id": found.agent_id,
             "model": found.model,
             "calls of the model": "as the deployment says" if found.max_iterations is None else found.max_iterations,
+            "searches first": "yes" if found.auto_search else "no",
             "changed": found.updated_at,
             "instructions": found.instructions or None,
         }

@@ -15,6 +15,10 @@ import typer
 from kb_client.command_line.unusable_request import UnusableRequest
 
 StoredModelOption = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Chat model.")]
+AutoSearchOption = Annotated[
+    bool | None,
+    typer.Option("--auto-search/--no-auto-search", help="Search with the question before the model speaks."),
+]
 
 STANDARD_INPUT: Final = Path("-")
 _EDITOR: Final = "vi"

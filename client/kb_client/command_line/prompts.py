@@ -11,7 +11,13 @@ from kb_client.command_line.ask import Question, RunModelOption, answer_once
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.definitions import StoredModelOption, edit_text, read_definition, read_text
+from kb_client.command_line.definitions import (
+    AutoSearchOption,
+    StoredModelOption,
+    edit_text,
+    read_definition,
+    read_text,
+)
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 
 app = command_group("prompts", about="Create and change prompts, which are run again and again.")
 
-_FIELDS: Final = ("name", "content", "model", "schema", "kb_id", "kb_ids")
+_FIELDS: Final = ("name", "content", "model", "schema", "kb_id", "kb_ids", "auto_search")
 _OF_SERVER: Final = ("prompt_id", "created_at", "updated_at", "created_by", "updated_by")
 
 PromptArgument = Annotated[str, typer.Argument(metavar="PROMPT", help="Name or id of the prompt.")]
@@ -84,12 +90,20 @@ def create(
     model: StoredModelOption = None,
     schema_file: SchemaFileOption = None,
     kb: SearchedKbsOption = None,
+    auto_search: AutoSearchOption = None,
     output: Output = "table",
 ) -> None:
     """Create a prompt from options, a file, or a file and options, which then count more."""
     with open_client(context) as client:
         given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _collect_fields(
-            client, name=name, content=content, content_file=content_file, model=model, schema_file=schema_file, kb=kb
+            client,
+            name=name,
+            content=content,
+            content_file=content_file,
+            model=model,
+            schema_file=schema_file,
+            kb=kb,
+            auto_search=auto_search,
         )
         if not given.get("name") or not given.get("content"):
             raise typer.BadParameter("a prompt needs a name, and --content or --content-file")
@@ -112,6 +126,7 @@ def edit(
     schema_file: SchemaFileOption = None,
     no_schema: Annotated[bool, typer.Option("--no-schema", help="Let answers be text.")] = False,
     kb: SearchedKbsOption = None,
+    auto_search: AutoSearchOption = None,
     output: Output = "table",
 ) -> None:
     """Change a prompt. What is not named stays as it is; without options, an editor opens with the content.
@@ -121,7 +136,14 @@ def edit(
     with open_client(context) as client:
         found = client.prompts.get.with_raw_response(_find(client, prompt).prompt_id)
         given = read_definition(file, fields=_FIELDS, ignored=_OF_SERVER) | _collect_fields(
-            client, name=name, content=content, content_file=content_file, model=model, schema_file=schema_file, kb=kb
+            client,
+            name=name,
+            content=content,
+            content_file=content_file,
+            model=model,
+            schema_file=schema_file,
+            kb=kb,
+            auto_search=auto_search,
         )
         if no_schema:
             given["schema"] = None
@@ -191,6 +213,7 @@ def _collect_fields(
     model: str | None,
     schema_file: Path | None,
     kb: Sequence[str] | None,
+    auto_search: bool | None,
 ) -> dict[str, Any]:
     """Return the fields of the API that the options set."""
     if content is not None and content_file is not None:
@@ -200,6 +223,7 @@ def _collect_fields(
         "content": content if content_file is None else read_text(content_file),
         "model": model,
         "schema": _read_schema(schema_file),
+        "auto_search": auto_search,
     }
     if kb:
         fields["kb_ids"] = [find_knowledge_base(client, each).kb_id for each in kb]
@@ -249,6 +273,7 @@ def _print_settings(found: "PromptView") -> None:
             "model": found.model,
             "knowledge bases": found.kb_ids,
             "answers": "text" if found.answer_schema is None else "JSON that follows a schema",
+            "searches first": "yes" if found.auto_search else "no",
             "changed": found.updated_at,
             "content": found.content,
         }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
+    from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
     from kb_client.sync_client.resources.operations import SyncOperations
     from kb_client.sync_client.resources.organizations import SyncOrganizations
@@ -216,6 +217,12 @@ class Client:
         from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
 
         return SyncKnowledgeBases(self._transport, self._options)
+
+    @cached_property
+    def knowledge_entries(self) -> "SyncKnowledgeEntries":
+        from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
+
+        return SyncKnowledgeEntries(self._transport, self._options)
 
     @cached_property
     def llm_providers(self) -> "SyncLlmProviders":

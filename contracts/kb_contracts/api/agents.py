@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
-from kb_contracts.api.runs import MaxIterations, ModelName
+from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.documents import Text
 
@@ -24,6 +24,7 @@ _AGENT: Final = {
     "instructions": "Search before you answer.",
     "model": "gpt-4o-mini",
     "max_iterations": None,
+    "auto_search": False,
     "tools": [
         {
             "tool_id": "65f1c2a3b4d5e6f708192a41",
@@ -55,6 +56,7 @@ class CreateAgent(StrictModel):
     max_iterations: MaxIterations | None = Field(
         default=None, description="Greatest number of calls of the model in a run."
     )
+    auto_search: AutoSearch = False
 
 
 class ChangeAgent(StrictModel):
@@ -68,6 +70,7 @@ class ChangeAgent(StrictModel):
     max_iterations: MaxIterations | None = Field(
         default=None, description="Greatest number of calls of the model in a run."
     )
+    auto_search: AutoSearch | None = None
 
 
 class AddTool(StrictModel):
@@ -142,6 +145,7 @@ class AgentView(BaseModel):
     max_iterations: int | None = Field(
         description="Greatest number of calls of the model in a run; null: that of the deployment."
     )
+    auto_search: AutoSearch = False
     tools: list[ToolView]
     created_at: datetime
     updated_at: datetime

@@ -10,6 +10,7 @@ from kb_contracts.api.model import example
 Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
 SearchGroup: TypeAlias = Literal["day", "origin", "kb"]
 CitedBy = Literal["most_cited", "never_cited"]
+CitedKind: TypeAlias = Literal["documents", "entries"]
 
 
 class QueryInsight(BaseModel):
@@ -83,6 +84,44 @@ class DocumentInsights(BaseModel):
     since: datetime = Field(description="Beginning of the time range.")
     until: datetime = Field(description="End of the time range, excluded.")
     documents: list[DocumentInsight]
+    total_count: int = Field(description="Number of items on all pages.")
+
+
+class CitationInsight(BaseModel):
+    """Numbers of times that runs saw and cited a document."""
+
+    document_id: str = Field(description="Id of the document; `entry-{entry_id}` for a knowledge entry.")
+    document_name: str = Field(description="Name of the document when it was last seen, or the title of the entry.")
+    in_context: int = Field(
+        description="How many times a model saw a passage of the document. A passage counts once in a run."
+    )
+    citations: int = Field(description="How many of these passages the answer of the run cites.")
+    runs: int = Field(description="Number of runs that cite the document.")
+    last_cited_at: datetime | None = Field(description="Time of the last answer that cites it; null if there is none.")
+
+
+class CitationInsights(BaseModel):
+    model_config = example(
+        {
+            "since": "2026-01-01T00:00:00Z",
+            "until": "2026-01-31T12:00:00Z",
+            "documents": [
+                {
+                    "document_id": "handbook",
+                    "document_name": "handbook.pdf",
+                    "in_context": 21,
+                    "citations": 9,
+                    "runs": 7,
+                    "last_cited_at": "2026-01-31T12:00:00Z",
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
+    documents: list[CitationInsight]
     total_count: int = Field(description="Number of items on all pages.")
 
 

@@ -64,6 +64,7 @@ IMMUTABLE: Final = (
 
 _KNOWLEDGE_BASE: Final = {
     "kb_id": "65f1c2a3b4d5e6f708192a3b",
+    "kind": "documents",
     "name": "Handbook",
     "description": "Rules for employees.",
     "tag_ids": ["hr"],
@@ -200,6 +201,11 @@ class KnowledgeBaseView(BaseModel):
     model_config = example(_KNOWLEDGE_BASE)
 
     kb_id: str
+    kind: Literal["documents", "knowledge"] = Field(
+        default="documents",
+        description="`knowledge`: the one knowledge base of the organization that contains its entries. It is made "
+        "with the first entry, can't be deleted, and keeps its tag.",
+    )
     name: str
     description: str
     tag_ids: list[str] = Field(description="Tags of the knowledge base: every document with one of them belongs to it.")
@@ -208,7 +214,9 @@ class KnowledgeBaseView(BaseModel):
     chunk_size: int = Field(description="Greatest number of tokens of a chunk.")
     chunk_overlap: int = Field(description="Number of tokens of the previous chunk that a chunk repeats.")
     embedding_model: str
-    embedding_dimensions: int = Field(description="Number of dimensions of a vector.")
+    embedding_dimensions: int = Field(
+        description="Number of dimensions of a vector; 0 until the embedding model has been asked."
+    )
     coalesce_neighbors: int = Field(
         description="Number of chunks on each side of a match that a search returns by default."
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
-from kb_contracts.api.runs import KbIds, ModelName
+from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
 from kb_contracts.documents import Text
 
 Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
@@ -20,6 +20,7 @@ _PROMPT: Final = {
     "schema": None,
     "kb_id": "65f1c2a3b4d5e6f708192a3b",
     "kb_ids": ["65f1c2a3b4d5e6f708192a3b"],
+    "auto_search": False,
     "created_at": "2026-01-31T12:00:00Z",
     "updated_at": "2026-01-31T12:00:00Z",
     "created_by": "3f9c1d2e4b5a6978",
@@ -58,6 +59,7 @@ class CreatePrompt(_NamesKnowledgeBases):
     )
     # `schema` is a method of every pydantic model.
     answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
+    auto_search: AutoSearch = False
 
 
 class ChangePrompt(_NamesKnowledgeBases):
@@ -71,6 +73,7 @@ class ChangePrompt(_NamesKnowledgeBases):
     answer_schema: dict[str, Any] | None = Field(
         None, alias="schema", description="JSON schema of the answer. null removes it."
     )
+    auto_search: AutoSearch | None = None
 
 
 class PromptView(BaseModel):
@@ -85,6 +88,7 @@ class PromptView(BaseModel):
     )
     kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
     kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
+    auto_search: AutoSearch = False
     created_at: datetime
     updated_at: datetime
     created_by: str = Field(description="Id of the API key that created the prompt.")

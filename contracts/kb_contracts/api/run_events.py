@@ -10,7 +10,9 @@ from typing_extensions import TypeAliasType
 
 from kb_contracts.api.runs import CitationView, RunView
 
-EventName = Literal["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
+EventName = Literal[
+    "run.started", "tool.called", "passage", "tool.returned", "answer.delta", "citation", "run.finished"
+]
 
 
 class RunStarted(BaseModel):
@@ -22,6 +24,12 @@ class ToolCalled(BaseModel):
     call_id: str
     tool: str = Field(description="Name of the tool.")
     arguments: str = Field(description="Arguments as the model wrote them: should be a JSON object.")
+
+
+class FoundPassage(CitationView):
+    """A passage that a search of the run has found. The answer may cite it."""
+
+    call_id: str = Field(description="Call of the tool that found it.")
 
 
 class ToolReturned(ToolCalled):
@@ -55,6 +63,11 @@ class ToolCalledEvent(BaseModel):
     data: ToolCalled
 
 
+class PassageEvent(BaseModel):
+    event: Literal["passage"]
+    data: FoundPassage
+
+
 class ToolReturnedEvent(BaseModel):
     event: Literal["tool.returned"]
     data: ToolReturned
@@ -80,7 +93,13 @@ _DELTA: Final = {"event": "answer.delta", "data": {"iteration": 2, "text": "Empl
 RunEvent = TypeAliasType(
     "RunEvent",
     Annotated[
-        RunStartedEvent | ToolCalledEvent | ToolReturnedEvent | AnswerDeltaEvent | CitationEvent | RunFinishedEvent,
+        RunStartedEvent
+        | ToolCalledEvent
+        | PassageEvent
+        | ToolReturnedEvent
+        | AnswerDeltaEvent
+        | CitationEvent
+        | RunFinishedEvent,
         Field(discriminator="event", examples=[_DELTA]),
     ],
 )

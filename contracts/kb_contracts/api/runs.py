@@ -25,6 +25,13 @@ ModelName = Annotated[
     ),
 ]
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
+AutoSearch = Annotated[
+    bool,
+    Field(
+        description="Whether a run searches with its question, once with each tool, before the model speaks. The model "
+        "then sees the passages and can cite them, even if it never calls a tool."
+    ),
+]
 
 
 _CITATION: Final = {
@@ -121,6 +128,11 @@ class RunRequest(StrictModel):
         "neutralized, unknown citations removed. Text answers are always cleaned.",
     )
     max_iterations: MaxIterations | None = Field(default=None, description="Greatest number of calls of the model.")
+    auto_search: AutoSearch | None = Field(
+        default=None,
+        description="Whether to search with the question before the model speaks. Default: as the prompt or agent "
+        "says; false without one.",
+    )
     budget: RunBudget = Field(default=RunBudget(), description="Limits of this run, at most those of the deployment.")
 
     @model_validator(mode="after")
@@ -169,6 +181,9 @@ class CitationView(BaseModel):
     heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
     text: str | None = Field(description="Text of the passage, kept with the run.")
     truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
+    document_deleted: bool = Field(
+        default=False, description="Whether the document has been deleted since. The run keeps the text of the passage."
+    )
 
 
 RunRating: TypeAlias = Literal["up", "down"]

@@ -56,7 +56,7 @@ from kb_shared.service.connections import Connections, connect
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"
 TOPICS_OF_GROUPS: Final[Mapping[str, Sequence[topics.Topic]]] = {
-    GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
+    GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS, topics.KNOWLEDGE_DOCUMENT_EVENTS],
     GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
 }
 
@@ -240,13 +240,14 @@ def _create_fan_out_consumer(settings: IndexerSettings, shared: _Shared) -> Cons
         quarantine=shared.quarantine,
         backlog=shared.backlog,
         load=shared.events,
+        knowledge_topic=settings.kafka_topic_prefix + topics.KNOWLEDGE_DOCUMENT_EVENTS.name,
     )
     return _create_consumer(
         settings,
         handler,
         shared.dead_letters,
         group=GROUP_FAN_OUT,
-        live=topics.DOCUMENT_EVENTS,
+        live=TOPICS_OF_GROUPS[GROUP_FAN_OUT],
         max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
         limit=shared.events.limit,
     )
@@ -258,8 +259,8 @@ def _create_sync_consumer(settings: IndexerSettings, shared: _Shared, handler: S
         handler,
         shared.dead_letters,
         group=GROUP_SYNC,
-        live=topics.INDEX_REQUESTS,
-        bulk=topics.INDEX_BACKFILL,
+        live=[topics.INDEX_REQUESTS],
+        bulk=[topics.INDEX_BACKFILL],
         max_in_flight=settings.max_in_flight,
         limit=shared.documents.limit,
         on_lost=send_lost_commands_again(shared.database),
@@ -272,8 +273,8 @@ def _create_consumer(
     dead_letters: DeadLetters,
     *,
     group: str,
-    live: topics.Topic,
-    bulk: topics.Topic | None = None,
+    live: Sequence[topics.Topic],
+    bulk: Sequence[topics.Topic] = (),
     max_in_flight: int,
     limit: Callable[[], int] | None = None,
     on_lost: OnLost = accept_loss,
@@ -282,8 +283,8 @@ def _create_consumer(
     return Consumer(
         handler,
         dead_letters,
-        topics=[prefix + live.name],
-        bulk_topics=[prefix + bulk.name] if bulk else [],
+        topics=[prefix + topic.name for topic in live],
+        bulk_topics=[prefix + topic.name for topic in bulk],
         group_id=prefix + group,
         connection=settings.kafka_connection,
         session_timeout_ms=settings.kafka_session_timeout_ms,

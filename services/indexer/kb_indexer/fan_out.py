@@ -26,10 +26,12 @@ from kb_contracts.documents import (
     key_of,
 )
 from kb_contracts.errors import Rejected
+from kb_contracts.topics import KNOWLEDGE_DOCUMENT_EVENTS
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.load import EventThrottle
 from kb_indexer.consumer.record_keys import require_key
+from kb_indexer.consumer.reserved_ids import require_ids_of_topic
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.state_reader import StateReader
@@ -41,7 +43,7 @@ from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, decide, membership
 from kb_shared.membership.projection import apply
 from kb_shared.messaging.index_requests import IndexRequests
-from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo import citations, document_texts, documents, tags
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
@@ -66,7 +68,7 @@ log = structlog.get_logger()
 
 
 class FanOut:
-    """Handler of `document-events`."""
+    """Handler of `document-events` and `knowledge-document-events`."""
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class FanOut:
         quarantine: SuspectQuarantine,
         backlog: Backlog,
         load: EventThrottle,
+        knowledge_topic: str = KNOWLEDGE_DOCUMENT_EVENTS.name,
     ) -> None:
         self._database = database
         self._requests = requests
@@ -84,6 +87,7 @@ class FanOut:
         self._quarantine = quarantine
         self._backlog = backlog
         self._load = load
+        self._knowledge_topic = knowledge_topic
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, state_reader=state_reader)
         self._referring = asyncio.Semaphore(_REFERRED_AT_ONCE)
@@ -98,6 +102,7 @@ class FanOut:
     async def handle(self, record: Record) -> None:
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         require_key(record, key_of(event))
+        require_ids_of_topic(event, is_of_knowledge=record.topic == self._knowledge_topic)
         await self._load.until_next_batch()
         # A crash while handling an event must not count against a document in quarantine.
         async with self._quarantine.enter_side_by_side():
@@ -137,6 +142,8 @@ class FanOut:
                 document, changed = await self._project(envelope, event)
             span.set({"kb.changed": changed})
         await reach("fan_out.after_projection")
+        if isinstance(event, DocumentDeleted) and not document.alive:
+            await citations.delete_of_document(self._database, document.key)
         await self._known_tags.register(event.organization_id, tag_ids=document.tag_ids)
         with tracing.span(spans.SELECT_KBS) as span:
             concerned = await self._concerned(document, changed=changed)

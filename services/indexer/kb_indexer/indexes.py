@@ -8,6 +8,7 @@ from typing import Final
 from kb_shared.mongo import (
     backfills,
     circuits,
+    citations,
     dead_letters,
     document_index,
     document_texts,
@@ -28,6 +29,7 @@ from kb_shared.mongo.schema import CollectionIndexes
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
+    (citations.NAME, citations.INDEXES),
     (dead_letters.NAME, dead_letters.INDEXES),
     (dead_letters.BODIES, dead_letters.BODY_INDEXES),
     (document_index.NAME, document_index.INDEXES),

@@ -31,7 +31,7 @@ from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.errors import TransientError
+from kb_shared.errors import KnowledgeBaseNotReady, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, awaits_text, decide
@@ -43,7 +43,7 @@ from kb_shared.mongo.document_index import IndexedDocument, IndexingWork
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import UNKNOWN_DIMENSIONS, KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
 from kb_shared.observability import spans, tracing
@@ -216,6 +216,8 @@ class SyncDocumentHandler:
 
     async def _index(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
+        if kb.embedding_dimensions == UNKNOWN_DIMENSIONS:
+            raise KnowledgeBaseNotReady
         await self._size_limits.check(kb, document.document_id)
         async with self._deletions.interrupting(kb), self._embedder.allowance(kb.organization_id) as allowance:
             if job.error_type is not None:

@@ -43,6 +43,7 @@ from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import documents, index_jobs
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.index_jobs import IndexJob
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.observability.metrics import INDEXING_ERRORS
 
 MAX_ATTEMPTS: Final = 10
@@ -105,12 +106,17 @@ class SyncFailures:
         async def work(session: MongoSession) -> bool:
             if not await index_jobs.fail(self._database, job, session, error_type=error_type, error_message=message):
                 return False
+            document = await documents.find(
+                self._database, DocumentKey(job.organization_id, job.document_id), session=session
+            )
             failure = DocumentIndexFailed(
                 organization_id=job.organization_id,
                 kb_id=job.kb_id,
                 document_id=job.document_id,
                 error_type=error_type,
                 message=message,
+                # A newer one than was tried, in the moment before it is requested, is indexed right after this.
+                revision=None if document is None or document.text is None else document.text.revision,
             )
             sequences = await documents.advance_sequences(
                 self._database, session, job.organization_id, document_ids=[job.document_id]

@@ -14,6 +14,7 @@ from kb_api.admin_key import ensure_admin_key
 from kb_api.check_provider import ProviderChecks
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
 from kb_api.delete_organization import OrganizationDeletions
+from kb_api.detect_dimensions import DimensionDetection
 from kb_api.detect_languages import keep_detecting_languages
 from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
@@ -249,7 +250,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
 
 def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
     """Construct the parts that need no connection of their own."""
-    life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
+    life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s, detection=DimensionDetection(embedder))
     key_ring = create_key_ring(settings)
     secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_providers)
     return KbApi(

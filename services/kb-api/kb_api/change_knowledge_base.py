@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kb_api.create_knowledge_base import allowed_max_chunks, require_known_tags
+from kb_api.entries_knowledge_base import require_not_of_entries
 from kb_api.life_cycle import LifeCycle
 from kb_api.source import SOURCE
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
@@ -16,7 +17,7 @@ from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import KnowledgeBaseKey
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, KnowledgeBaseKind, Status
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.observability import tracing
 
@@ -41,10 +42,13 @@ async def change_knowledge_base(
 
     Raises:
         NotFound: there is none.
-        RequestError: 422 `unknown-tag`, `validation-error`; 409 `concurrent-change`; 412 `precondition-failed`.
+        RequestError: 422 `unknown-tag`, `reserved-id`, `validation-error`; 409 `concurrent-change`,
+            `knowledge-kb-fixed`; 412 `precondition-failed`.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     require_version(kb.version, expected, what=_WHAT)
+    if "tag_ids" in requested.model_fields_set and set(requested.tag_ids) != set(kb.tag_ids):
+        require_not_of_entries(kb)
     fields = await _changed_fields(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     if not fields:
         current = await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
@@ -100,6 +104,8 @@ async def _changed_fields(
         fields |= _filterable(kb, fields.pop("filterable_metadata"))
     if "rate_limits" in fields:
         fields["rate_limits"] = requested.rate_limits.model_dump(exclude_none=True)
+    if kb.kind is KnowledgeBaseKind.KNOWLEDGE:
+        fields.pop("tag_ids", None)
     if "tag_ids" in fields:
         fields["tag_ids"] = list(await require_known_tags(database, kb.organization_id, tag_ids=requested.tag_ids))
         if set(fields["tag_ids"]) == set(kb.tag_ids):

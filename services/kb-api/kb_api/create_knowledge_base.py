@@ -7,6 +7,7 @@ from typing import Final
 
 from kb_api.knowledge_base_response import knowledge_base_view
 from kb_api.life_cycle import LifeCycle
+from kb_api.reserved_ids import require_own_tag_ids
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
 from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
@@ -177,7 +178,8 @@ async def find_warnings(models: OrganizationModels, organization_id: str, chosen
 
 
 async def require_known_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return `tag_ids` without duplicates. Raises RequestError 422 if the organization has no such tag."""
+    """Return `tag_ids` without duplicates. Raises RequestError 422 if one is reserved, or the organization has none."""
+    require_own_tag_ids(tag_ids)
     distinct = tuple(dict.fromkeys(tag_ids))
     unknown = sorted(await tags.find_unknown(database, organization_id, tag_ids=distinct))
     if unknown:

@@ -1,5 +1,6 @@
 """Deletes a KB: after the commit it is not found and nothing is written to it; the life cycle drops its parts."""
 
+from kb_api.entries_knowledge_base import require_not_of_entries
 from kb_api.life_cycle import LifeCycle
 from kb_shared.http.authentication import Caller
 from kb_shared.http.changes import commit_change
@@ -8,9 +9,26 @@ from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
-async def delete_knowledge_base(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> None:
-    """Mark a KB as deleted. Raises NotFound, also while it is being deleted."""
+async def delete_knowledge_base(
+    database: Database,
+    caller: Caller,
+    *,
+    kb_id: str,
+    life_cycle: LifeCycle,
+    with_entries: bool = False,
+) -> None:
+    """Mark a KB as deleted.
+
+    Args:
+        with_entries: permission for the KB of the organization's entries, which goes with the organization only.
+
+    Raises:
+        NotFound: there is none, or it is being deleted.
+        RequestError: 409 `knowledge-kb-fixed`.
+    """
     key = KnowledgeBaseKey(caller.organization_id, kb_id)
+    if not with_entries:
+        require_not_of_entries(await knowledge_bases.get(database, key))
 
     async def delete(session: MongoSession) -> None:
         kb = await knowledge_bases.get(database, key, session=session)

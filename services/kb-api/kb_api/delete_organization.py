@@ -132,7 +132,9 @@ class OrganizationDeletions:
         for kb in await knowledge_bases.find_of_organization(self._database, organization_id):
             # Another request may have deleted it.
             with suppress(NotFound):
-                await delete_knowledge_base(self._database, caller, kb_id=kb.kb_id, life_cycle=self._life_cycle)
+                await delete_knowledge_base(
+                    self._database, caller, kb_id=kb.kb_id, life_cycle=self._life_cycle, with_entries=True
+                )
         return await knowledge_bases.is_any_left(self._database, organization_id)
 
     async def _sweep(self, organization_id: str, *, step: str) -> int:

@@ -12,6 +12,7 @@ def knowledge_base_view(
 ) -> KnowledgeBaseView:
     return KnowledgeBaseView(
         kb_id=kb.kb_id,
+        kind=kb.kind.value,
         name=kb.name,
         description=kb.description,
         tag_ids=list(kb.tag_ids),

@@ -14,6 +14,7 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_api.detect_dimensions import DimensionDetection
 from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
@@ -32,7 +33,7 @@ from kb_shared.mongo import (
 )
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
-from kb_shared.mongo.knowledge_bases import IndexRebuild, KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import UNKNOWN_DIMENSIONS, IndexRebuild, KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import metrics, spans, tracing
 
@@ -51,12 +52,14 @@ Step = Callable[[Database, KnowledgeBase], Coroutine[Any, Any, bool]]
 class LifeCycle:
     """Runs in every replica of kb-api."""
 
-    def __init__(self, database: Database, *, interval_s: float) -> None:
+    def __init__(self, database: Database, *, interval_s: float, detection: DimensionDetection | None = None) -> None:
+        """Prepare it. Without `detection`, KBs of unknown dimensions wait."""
         self.signal = WorkSignal()
         """Starts the next round now."""
         self._database = database
         self._pause = PollPause(self.signal, shortest_s=interval_s)
         self._owner = str(uuid4())
+        self._detection = detection
 
     def wake(self) -> None:
         """Start the next round now."""
@@ -67,7 +70,7 @@ class LifeCycle:
         stopping = asyncio.create_task(self._wake_at(stop))
         try:
             while not stop.is_set():
-                found = await self._advance_all()
+                found = await self.advance_all()
                 if not stop.is_set():
                     await self._pause.after_poll(found=found, poll_took_s=0)
         finally:
@@ -77,7 +80,7 @@ class LifeCycle:
         await stop.wait()
         self.wake()
 
-    async def _advance_all(self) -> bool:
+    async def advance_all(self) -> bool:
         """Take the steps that are possible now; return whether a KB has a next step."""
         try:
             kbs = await knowledge_bases.find_in_transition(self._database)
@@ -102,7 +105,7 @@ class LifeCycle:
         if not await leases.acquire(self._database, lease, owner=self._owner, length=LEASE):
             return
         try:
-            while (current := await _find(self._database, kb)) and (step := step_of(current)):
+            while (current := await _find(self._database, kb)) and (step := self._find_step(current)):
                 if not await step(self._database, current):
                     break
         except SearchUnavailable:
@@ -110,6 +113,11 @@ class LifeCycle:
             raise
         finally:
             await leases.release(self._database, lease, owner=self._owner)
+
+    def _find_step(self, kb: KnowledgeBase) -> Step | None:
+        if kb.status is Status.CREATING and kb.embedding_dimensions == UNKNOWN_DIMENSIONS:
+            return None if self._detection is None else self._detection.detect
+        return step_of(kb)
 
 
 async def _show_that_search_is_missing(database: Database, kb: KnowledgeBase) -> None:

@@ -8,6 +8,7 @@ from kb_api import document_revisions
 from kb_api.document_tags import DocumentTags
 from kb_api.may_change import facets_of, may_change
 from kb_api.message_limits import MessageLimits
+from kb_api.reserved_ids import require_own_ids
 from kb_api.source import SOURCE
 from kb_api.stored_bytes import StoredBytes
 from kb_contracts import topics
@@ -69,7 +70,8 @@ class DocumentEventPublisher:
 
         Raises:
             NotFound: the event changes a document that is not known.
-            RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`, `quota-exceeded`.
+            RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, `reserved-id`, 409 `no-greater-revision`,
+                `quota-exceeded`.
         """
         await self._check(event)
         key = DocumentKey(event.organization_id, event.document_id)
@@ -109,6 +111,7 @@ class DocumentEventPublisher:
         return await commit_change(self._database, store, answer=answer)
 
     async def _check(self, event: DocumentEvent) -> None:
+        require_own_ids(event)
         self._check_size(event)
         if isinstance(event, OcrCompleted) and event.text is not None:
             await self._stored_bytes.require_quota(event.organization_id)

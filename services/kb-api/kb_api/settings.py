@@ -2,18 +2,12 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr
 
-from kb_shared.settings import EmbeddingSettings, HttpSettings
+from kb_shared.settings import HttpSettings, KnowledgeBaseSettings
 
 
-class ApiSettings(EmbeddingSettings, HttpSettings):
-    embedding_model: str = "text-embedding-3-small"
-    """Model of a KB that names none; `default_chunk_size` and `default_chunk_overlap` likewise, in tokens."""
-    default_chunk_size: int = 512
-    default_chunk_overlap: int = 128
+class ApiSettings(KnowledgeBaseSettings, HttpSettings):
     max_knowledge_bases: int = 20
     """Greatest number of KBs of an organization: each takes two search indexes, of which a cluster has few."""
-    max_chunks_per_document: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
-    """Limit of every KB; a KB can only set a lower one."""
     max_text_bytes: int = 20_000_000
     """Limit of a text that is stored by itself and not in an event."""
     max_api_keys: int = Field(default=1_000, ge=0)

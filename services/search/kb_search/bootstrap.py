@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -90,7 +91,12 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         },
     )
     conductor = Conductor(
-        database, search, chat=chat, fair_queue=fair_queue, max_passage_tokens=settings.run_passage_tokens
+        database,
+        search,
+        chat=chat,
+        fair_queue=fair_queue,
+        max_passage_tokens=settings.run_passage_tokens,
+        citations_kept=timedelta(days=settings.insights_kept_days),
     )
     preparation = Preparation(database, chat, settings)
     checks = AuthoringChecks(database, preparation, settings)

@@ -7,7 +7,10 @@ from typing import Annotated, Final, get_args
 from fastapi import Query
 
 from kb_contracts.api.insights import (
+    CitationInsight,
+    CitationInsights,
     CitedBy,
+    CitedKind,
     DocumentInsight,
     DocumentInsights,
     Insight,
@@ -24,7 +27,8 @@ from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import knowledge_bases, query_log
+from kb_shared.mongo import citations, knowledge_bases, query_log
+from kb_shared.mongo.citations import CitationsWanted
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.query_log import Origin
 
@@ -76,6 +80,44 @@ async def documents(
         )
         found = [DocumentInsight(document_id=document_id, document_name=name) for document_id, name in others]
     return DocumentInsights(since=since, until=until, documents=found, total_count=total)
+
+
+@router.get(
+    "/insights/citations", operation_id="insights.list_citations", summary="List cited or uncited documents and entries"
+)
+async def cited_documents(
+    database: Database,
+    caller: Reader,
+    *,
+    by: Annotated[
+        CitedBy,
+        Query(
+            description="`most_cited`: cited by most answers; `never_cited`: indexed and cited by none, those first "
+            "that models saw most often."
+        ),
+    ] = "most_cited",
+    kind: Annotated[
+        CitedKind | None,
+        Query(description="`entries`: only knowledge entries; `documents`: only documents of upstream services."),
+    ] = None,
+    kb_id: Annotated[str | None, Query(max_length=128, description="Only passages of this knowledge base.")] = None,
+    origin: Annotated[Origin | None, Query(description="Only runs that clients of this kind started.")] = None,
+    agent_id: Annotated[str | None, Query(max_length=128, description="Only runs of this agent.")] = None,
+    since: Since = None,
+    until: Until = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+) -> CitationInsights:
+    """List the documents and knowledge entries that answers cite, or never cite, with how often models saw them.
+
+    Counted are completed runs. Rows of a document are deleted with it.
+    """
+    since, until = _time_range(since, until)
+    wanted = CitationsWanted(since, until, kind=kind, kb_id=kb_id, origin=origin, agent_id=agent_id)
+    find = citations.most_cited if by == "most_cited" else citations.never_cited
+    found, total = await find(database, caller.organization_id, wanted, skip=skip, limit=limit)
+    documents = [CitationInsight.model_validate(asdict(one)) for one in found]
+    return CitationInsights(since=since, until=until, documents=documents, total_count=total)
 
 
 @router.get("/insights/queries", operation_id="insights.list_queries", summary="List queries")

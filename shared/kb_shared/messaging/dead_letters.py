@@ -167,7 +167,7 @@ def find_owner(topic: str, key: bytes | None, *, value: bytes | None) -> tuple[s
 def _ids_in_key(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
     """Read organization and document from the key of a document event. Keys of other topics have other forms."""
     parts = (key or b"").decode(errors="replace").split("/")
-    if topic != topics.DOCUMENT_EVENTS.name or not all(map(_is_identifier, parts)):
+    if topic not in topics.DOCUMENT_EVENT_TOPICS or not all(map(_is_identifier, parts)):
         return None, None
     match parts:
         case [organization_id, document_id]:

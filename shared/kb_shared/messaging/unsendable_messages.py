@@ -33,7 +33,7 @@ async def mark_unsendable(
             organization_id=organization_id,
             document_id=document_id,
         )
-        if changed and message.topic == topics.DOCUMENT_EVENTS.name and organization_id is not None:
+        if changed and message.topic in topics.DOCUMENT_EVENT_TOPICS and organization_id is not None:
             event = read_event_name(message.value)
             rejection = DocumentRejected(
                 organization_id=organization_id,

@@ -49,6 +49,8 @@ class Agent:
     updated_at: datetime
     created_by: str
     updated_by: str
+    auto_search: bool = False
+    """True if its runs search with their question before the model speaks."""
 
 
 _TOOLS: Final = RowMapper(KnowledgeBaseTool)
@@ -152,6 +154,7 @@ _PLAIN = (
     "instructions",
     "model",
     "max_iterations",
+    "auto_search",
     "version",
     "created_at",
     "updated_at",

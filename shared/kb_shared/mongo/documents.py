@@ -298,6 +298,17 @@ async def find_by_ids(
     return {row["document_id"]: _from_row(row) async for row in rows}
 
 
+async def find_deleted(database: Database, organization_id: str, *, document_ids: Collection[str]) -> set[str]:
+    """Return those of the documents that are known and deleted."""
+    if not document_ids:
+        return set()
+    row_ids = [row_id(DocumentKey(organization_id, each)) for each in document_ids]
+    deleted: Row = {"_id": {"$in": row_ids}, "organization_id": organization_id, "alive": False}
+    # A document whose text has not come yet is not alive either.
+    deleted["deleted_revision"] = {"$ne": None}
+    return {row["document_id"] async for row in database[NAME].find(deleted, {"document_id": 1})}
+
+
 async def find_changed_since(
     database: Database, organization_id: str, *, document_ids: Collection[str], since: datetime
 ) -> set[str]:

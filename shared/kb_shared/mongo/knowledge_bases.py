@@ -56,6 +56,7 @@ Sort = Literal[
     "-last_searched_at",
 ]
 """Field to sort by; descending with a minus."""
+_IS_OTHER: Final = "is_other"
 _COUNTS: Final = frozenset({"document_count", "chunk_count"})
 """Fields that are sums over the KB slots."""
 
@@ -71,6 +72,16 @@ class Status(StrEnum):
     ACTIVE = "active"
     ERROR = "error"
     DELETING = "deleting"
+
+
+class KnowledgeBaseKind(StrEnum):
+    DOCUMENTS = "documents"
+    KNOWLEDGE = "knowledge"
+    """KnowledgeBaseKind of the one KB of an organization that contains its entries."""
+
+
+UNKNOWN_DIMENSIONS: Final = 0
+"""Value of `embedding_dimensions` until the model has been asked, which the life cycle does."""
 
 
 class IndexRebuild(StrEnum):
@@ -126,6 +137,7 @@ class KnowledgeBase:
 
     version: int = 0
     """Number of changes of the fields that people set."""
+    kind: KnowledgeBaseKind = KnowledgeBaseKind.DOCUMENTS
 
     @property
     def key(self) -> KnowledgeBaseKey:
@@ -149,7 +161,7 @@ class KnowledgeBase:
 ROWS: Final = RowMapper(
     KnowledgeBase,
     names={"kb_id": "_id"},
-    convert={"status": Status, "index_rebuild": IndexRebuild}
+    convert={"status": Status, "index_rebuild": IndexRebuild, "kind": KnowledgeBaseKind}
     | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings"), tuple),
     # All rows have these fields, but a row without them is readable, too.
     defaults={"tag_ids": (), "status_reason": None},
@@ -230,6 +242,19 @@ async def find_of_organization(
     return [ROWS.read(row) async for row in rows]
 
 
+async def find_knowledge(
+    database: Database, organization_id: str, *, session: MongoSession | None = None
+) -> KnowledgeBase | None:
+    """Return the KB of an organization that contains its entries."""
+    query = {
+        "organization_id": organization_id,
+        "kind": KnowledgeBaseKind.KNOWLEDGE,
+        "status": {"$ne": Status.DELETING},
+    }
+    row = await database[NAME].find_one(query, session=session)
+    return ROWS.read(row) if row else None
+
+
 async def find_page(
     database: Database,
     organization_id: str,
@@ -244,6 +269,8 @@ async def find_page(
 ) -> tuple[list[KnowledgeBase], int]:
     """Return a page of the KBs of an organization that are not being deleted, and their total number.
 
+    The KB of its entries is the first one, however the others are sorted.
+
     Args:
         kb_ids: ids among which to look; None: all.
         name_search: literal part of the name, case-insensitive.
@@ -257,19 +284,24 @@ async def find_page(
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
     field_name = sort.removeprefix("-")
-    order = {field_name: DESCENDING if sort.startswith("-") else ASCENDING, "_id": ASCENDING}
+    order = {_IS_OTHER: ASCENDING, field_name: DESCENDING if sort.startswith("-") else ASCENDING, "_id": ASCENDING}
+    # Rows of older versions have no kind.
+    is_other = {"$set": {_IS_OTHER: {"$ne": ["$kind", KnowledgeBaseKind.KNOWLEDGE]}}}
     counted = kb_slots.build_count_stages() if field_name in _COUNTS else []
     rows = await database[NAME].aggregate(
-        [{"$match": query}, *counted, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
+        [{"$match": query}, *counted, is_other, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
     )
     return [ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count(database: Database, organization_id: str, session: MongoSession | None = None) -> int:
-    """Count the KBs of an organization that are not being deleted."""
-    return await database[NAME].count_documents(
-        {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}, session=session
-    )
+    """Count the KBs of an organization that are not being deleted, without that of its entries."""
+    others = {
+        "organization_id": organization_id,
+        "status": {"$ne": Status.DELETING},
+        "kind": {"$ne": KnowledgeBaseKind.KNOWLEDGE},
+    }
+    return await database[NAME].count_documents(others, session=session)
 
 
 async def is_any_left(database: Database, organization_id: str) -> bool:
@@ -282,7 +314,9 @@ async def find_in_transition(database: Database) -> list[KnowledgeBase]:
     rows = database[NAME].find(
         {
             "$or": [
-                {"status": {"$in": [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING]}},
+                {"status": {"$in": [Status.BUILDING, Status.INDEXING, Status.DELETING]}},
+                {"status": Status.CREATING, "embedding_dimensions": {"$ne": UNKNOWN_DIMENSIONS}},
+                {"status": Status.CREATING, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
                 # A KB that was not checked since has no time, which compares as less than any time.
                 {"status": Status.ERROR, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
                 # With at least one key.
@@ -304,7 +338,7 @@ async def find_long_in_transition(database: Database, *, age: timedelta) -> list
 
 
 async def postpone_check(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
-    """Exclude a KB in `error` from `find_in_transition` until `after` has passed."""
+    """Exclude a KB in `error`, or without dimensions, from `find_in_transition` until `after` has passed."""
     await database[NAME].update_one(
         {"_id": kb.kb_id, "organization_id": kb.organization_id},
         [{"$set": {"look_again_at": {"$add": ["$$NOW", int(after.total_seconds() * 1000)]}}}],
@@ -419,6 +453,15 @@ async def begin_index_rebuild(database: Database, kb: KnowledgeBase) -> bool:
     written = await database[NAME].update_one(
         {**_filter(kb.key), "index_rebuild": IndexRebuild.REQUESTED},
         {"$set": {"index_rebuild": IndexRebuild.BUILDING}},
+    )
+    return written.matched_count == 1
+
+
+async def set_dimensions(database: Database, kb: KnowledgeBase, dimensions: int) -> bool:
+    """Store the dimensions of the vectors of a KB; False if they are known already, or it is being deleted."""
+    written = await database[NAME].update_one(
+        {**_filter(kb.key), "status": Status.CREATING, "embedding_dimensions": UNKNOWN_DIMENSIONS},
+        {"$set": {"embedding_dimensions": dimensions, "status_reason": None, "updated_at": datetime.now(UTC)}},
     )
     return written.matched_count == 1
 

@@ -116,6 +116,8 @@ class NewMessage:
     seq: int
     source: str
     traceparent: str
+    event_id: str | None = None
+    """Id of the CloudEvent, if the sender wants to recognize it in `document.rejected.v1`; by default a random one."""
 
 
 def _key(stored: str | bytes) -> bytes:
@@ -185,7 +187,7 @@ def _new_row(message: NewMessage) -> Row:
     return {
         "topic": message.topic,
         "key": message.key,
-        "value": encode(message.payload, source=message.source),
+        "value": encode(message.payload, source=message.source, event_id=message.event_id),
         "traceparent": message.traceparent,
         **({"unlisted": True} if message.topic == KB_EVENTS.name else {}),
         **_unsent(message.ordering, message.seq),

@@ -422,6 +422,12 @@ SPANS_DROPPED = Counter(
     ["reason"],
 )
 SPU_CHARGED = Counter("kb_spu_charged_total", "SPUs charged; the ledger is the source of truth.", ["operation_type"])
+CONTENT_REFUSED = Counter(
+    "kb_content_refused_total",
+    "Texts that were refused because they contain a credential, by the kind of it."
+    " Rising: someone stores credentials as knowledge.",
+    ["pattern"],
+)
 AUTHENTICATION_FAILURES = Counter(
     "kb_authentication_failures_total",
     "Requests without a valid API key: refused, or limited because there were too many. Rising: see"

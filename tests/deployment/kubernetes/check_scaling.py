@@ -71,8 +71,9 @@ def _check_topic(spec: Manifest, metadata: Mapping[str, str], prefix: str, *, pl
         yield from check_each([group], groups, place=place, what="consumer group")
         yield from check_each([name], groups.get(group, [name]), place=place, what=f"topic of {group}")
         return
-    partitions = groups[group][name].partitions
-    if spec["maxReplicaCount"] > partitions:
+    first, partitions = next((each, topic.partitions) for each, topic in groups[group].items())
+    # The others of the group have as many.
+    if name == first and spec["maxReplicaCount"] > partitions:
         yield ManifestFinding(
             place, f"maxReplicaCount is {spec['maxReplicaCount']}", f"at most {partitions}, as {name} has"
         )

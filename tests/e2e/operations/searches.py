@@ -174,6 +174,31 @@ async def check_list_documents(organization: StockedOrganization) -> None:
     _assert_last_thirty_days(answer)
 
 
+@checks("insights.list_citations")
+async def check_list_citations(organization: StockedOrganization) -> None:
+    answer, rows = await undisturbed(
+        organization.client.insights.list_citations, lambda: organization.rows("citations")
+    )
+    cited = [row for row in rows if row["cited"]]
+    assert LEAVE in {row["document_id"] for row in cited}
+    assert {shown.document_id for shown in answer.documents} == {row["document_id"] for row in cited}
+    for shown in answer.documents:
+        of_document = [row for row in rows if row["document_id"] == shown.document_id]
+        answers = [row for row in of_document if row["cited"]]
+        derived = {
+            "in_context": len(of_document),
+            "citations": len(answers),
+            "runs": len({row["run_id"] for row in answers}),
+            "last_cited_at": max(row["answered_at"] for row in answers),
+        }
+        assert_shows(shown, derived)
+    never = await organization.client.insights.list_citations(by="never_cited", kb_id=organization.kb_id)
+    indexed = {row["document_id"] for row in await organization.rows("document_index", kb_id=organization.kb_id)}
+    of_kb = {row["document_id"] for row in cited if row["kb_id"] == organization.kb_id}
+    assert {shown.document_id for shown in never.documents} == indexed - of_kb
+    _assert_last_thirty_days(answer)
+
+
 def _assert_last_thirty_days(answer: Any) -> None:
     assert answer.until - answer.since == timedelta(days=30)
     assert timedelta(0) <= datetime.now(UTC) - answer.until < timedelta(minutes=10)

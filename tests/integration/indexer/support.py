@@ -226,6 +226,13 @@ class Replica:
         for event in events:
             await self.fan_out.handle(record(encode(event, source="/upstream"), key=key_of(event)))
 
+    async def publish_knowledge(self, *events: Payload) -> None:
+        """Hand events to the fan-out, as the consumer of `knowledge-document-events` does."""
+        for event in events:
+            value = encode(event, source="/kb/knowledge")
+            topic = topics.KNOWLEDGE_DOCUMENT_EVENTS.name
+            await self.fan_out.handle(record(value, key=key_of(event), topic=topic))
+
     async def handle_commands(self) -> None:
         """Handle what was sent on both lanes until nothing is left there."""
         while messages := self.producer.sent_to(*LANES):

@@ -13,6 +13,7 @@ from kb_shared.mongo import (
     backfills,
     budgets,
     circuits,
+    citations,
     document_index,
     document_texts,
     documents,
@@ -21,6 +22,7 @@ from kb_shared.mongo import (
     index_jobs,
     kb_slots,
     knowledge_bases,
+    knowledge_entries,
     llm_providers,
     provider_pauses,
     query_log,
@@ -31,7 +33,7 @@ from kb_shared.mongo import (
     tags,
 )
 
-TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
+TENANT_DATA = {knowledge_entries.TOMBSTONES, runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
     module.NAME
     for module in (
         agents,
@@ -39,6 +41,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
         backfills,
         budgets,
         circuits,
+        citations,
         deliveries,
         document_index,
         document_texts,
@@ -49,6 +52,7 @@ TENANT_DATA = {runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
         index_jobs,
         kb_slots,
         knowledge_bases,
+        knowledge_entries,
         llm_providers,
         organization_deletions,
         prompts,
@@ -68,6 +72,7 @@ FOR_ALL_ORGANIZATIONS = {
     index_jobs.NAME: {"state", "queued"},
     backfills.NAME: {"state"},
     knowledge_bases.NAME: {"status"},
+    knowledge_entries.NAME: {"embedding_status"},
 }
 """Fields of queries that take up work of all organizations, without a KB or document in particular."""
 

@@ -12,7 +12,8 @@ from kb_contracts.errors import Rejected
 from kb_indexer.consumer.load import LONGEST_BATCH_S
 from kb_indexer.fan_out import FanOut
 from kb_shared import failpoints
-from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo import citations, document_texts, documents, tags
+from kb_shared.mongo.database import Row
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import DocumentKey
@@ -121,6 +122,28 @@ async def test_a_job_that_a_crash_left_with_nothing_to_do_ends_when_its_event_co
     await indexer.work()
 
     await tenant.assert_settled()
+
+
+async def test_citations_are_deleted_with_their_document_and_an_older_deletion_leaves_them(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    rows, another = indexer.database[citations.NAME], f"{tenant.organization_id}-b"
+    mine: Row = {"organization_id": {"$in": [tenant.organization_id, another]}}
+    await rows.insert_many(
+        [
+            {"organization_id": tenant.organization_id, "document_id": "d"},
+            {"organization_id": tenant.organization_id, "document_id": "other"},
+            {"organization_id": another, "document_id": "d"},
+        ]
+    )
+    await indexer.publish(tenant.ocr("d", TEXT, revision=2))
+    await indexer.publish(tenant.deleted("d", revision=1))
+    assert await rows.count_documents(mine) == 3
+
+    await indexer.publish(tenant.deleted("d", revision=3))
+
+    left = [(row["organization_id"], row["document_id"]) async for row in rows.find(mine).sort("document_id", -1)]
+    assert left == [(tenant.organization_id, "other"), (another, "d")]
 
 
 async def test_a_document_without_a_text_waits_for_it_though_a_crash_came_before_its_job(

@@ -175,7 +175,7 @@ async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
     )
     listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="paused")
     assert listed["total_count"] == 4
-    await organization.api.life_cycle._advance_all()
+    await organization.api.life_cycle.advance_all()
     assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["status"] == "indexing"
 
 

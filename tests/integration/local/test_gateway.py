@@ -37,6 +37,13 @@ ORG = "/v0/orgs/acme"
         (f"{ORG}/knowledge-bases/0123456789abcdef01234567", "kb-api"),
         (f"{ORG}/knowledge-bases/0123456789abcdef01234567/search/more", "kb-api"),
         (f"{ORG}/knowledge-bases/0123456789abcdef01234567/documents/search", "kb-api"),
+        (f"{ORG}/knowledge:retrieve", "kb-search"),
+        (f"{ORG}/knowledge/search", "kb-search"),
+        (f"{ORG}/knowledge:import", "kb-knowledge"),
+        (f"{ORG}/knowledge-entries", "kb-knowledge"),
+        (f"{ORG}/knowledge-entries/les-rans.init/chunks", "kb-knowledge"),
+        (f"{ORG}/entities/user:alice", "kb-knowledge"),
+        (f"{ORG}/graph/nodes", "kb-knowledge"),
         (f"{ORG}/documents:batch", "kb-api"),
         (f"{ORG}/runsheets", "kb-api"),
         ("/v0/orgs/runs/tags", "kb-api"),
@@ -44,7 +51,7 @@ ORG = "/v0/orgs/acme"
         ("/", "kb-api"),
     ],
 )
-def test_search_and_its_companions_go_to_search_and_all_else_to_kb_api(path: str, upstream: GatewayUpstream) -> None:
+def test_each_path_goes_to_the_service_that_has_it(path: str, upstream: GatewayUpstream) -> None:
     assert route_upstream(path) == upstream
 
 
@@ -126,6 +133,7 @@ async def gateway(upstream: Echo, server_logs: Path) -> AsyncIterator[GatewayPro
     server = GatewayProcess(
         kb_api=f"http://{LOOPBACK}:{upstream.port}",
         kb_search=no_server,
+        kb_knowledge=no_server,
         port=free_port(),
         log=server_logs / "gateway.log",
     )
@@ -202,7 +210,9 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
 
     async with await asyncio.start_server(hang_up, LOOPBACK, 0) as upstream:
         url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
-        server = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+        server = GatewayProcess(
+            kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
+        )
         await server.start()
         async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
             answer = await client.post(f"{server.url}{ORG}/tags", json={})

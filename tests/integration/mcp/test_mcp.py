@@ -95,7 +95,9 @@ async def reached(
     serving = asyncio.create_task(server.run(app, settings, stop))
     url = f"http://{LOOPBACK}:{port}"
     await until(lambda: accepts_connections(LOOPBACK, port))
-    gateway = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+    gateway = GatewayProcess(
+        kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
+    )
     await gateway.start()
     yield ReachedServer(f"{gateway.url}/mcp", search_database, settings)
     await gateway.stop()

@@ -31,7 +31,9 @@ LONG = "A fence is a write that fails, as passage [1] says, and that is all of i
 async def reached(served: Author, tmp_path: Path) -> AsyncIterator[Author]:
     """The author, at the address of a gateway in front of a real server."""
     url = str(served.http.base_url)
-    gateway = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+    gateway = GatewayProcess(
+        kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
+    )
     await gateway.start()
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=300) as http:
         yield Author(http, served.key)
@@ -64,7 +66,15 @@ async def test_a_run_streams_an_event_for_each_step(
         assert answer.headers["content-type"].startswith("text/event-stream")
         received = [event async for event in events(answer)]
     names = list(dict.fromkeys(name for name, _ in received))
-    assert names == ["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
+    assert names == [
+        "run.started",
+        "tool.called",
+        "passage",
+        "tool.returned",
+        "answer.delta",
+        "citation",
+        "run.finished",
+    ]
     assert "".join(data["text"] for name, data in received if name == "answer.delta") == LONG
     assert len([name for name, _ in received if name == "answer.delta"]) > 1
     last = received[-1][1]

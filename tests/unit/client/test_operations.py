@@ -1,4 +1,4 @@
-"""The methods of the client are the operations of both services, with the same parameters and models."""
+"""The methods of the client are the operations of all services, with the same parameters and models."""
 
 import inspect
 import re
@@ -17,6 +17,8 @@ from kb_client import Client
 from kb_client.call import ORGANIZATION_PATH, ApiCall
 from kb_client.sync_client.operation import SyncListing, SyncOperation, SyncResource
 from kb_client.unset import UNSET
+from kb_knowledge import bootstrap as kb_knowledge
+from kb_knowledge.settings import KnowledgeSettings
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
 
@@ -106,7 +108,8 @@ def service_operations() -> dict[tuple[str, str], ServiceOperation]:
     api.settings = ApiSettings()
     search = kb_search.create_app(SearchSettings(), database=MagicMock(), embedder=MagicMock(), chat=MagicMock())
     found: dict[tuple[str, str], ServiceOperation] = {}
-    for app in (kb_api.create_app(api), search):
+    knowledge = kb_knowledge.create_app(KnowledgeSettings(), database=MagicMock())
+    for app in (kb_api.create_app(api), search, knowledge):
         for each in operations_of(app):
             found[each.method, each.path] = each
     return found

@@ -21,6 +21,7 @@ from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.rows import RowMapper, UnreadableRow
 
 WITHOUT_MAPPER = {
+    "citations": "the server computes figures from its rows",
     "embedding_cache": "a hash and its vector; only the vector is read",
     "leases": "an owner, which the same command has written",
     "organizations": "a counter, which is never read",

@@ -16,6 +16,7 @@ class AsyncAgents(AsyncResource):
         instructions: str | Unset = UNSET,
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
         return ApiCall(
@@ -23,7 +24,13 @@ class AsyncAgents(AsyncResource):
             "/agents",
             AgentView,
             body=without_unset(
-                {"name": name, "instructions": instructions, "model": model, "max_iterations": max_iterations}
+                {
+                    "name": name,
+                    "instructions": instructions,
+                    "model": model,
+                    "max_iterations": max_iterations,
+                    "auto_search": auto_search,
+                }
             ),
         )
 
@@ -41,6 +48,7 @@ class AsyncAgents(AsyncResource):
         instructions: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[AgentView]:
         """Change the given fields.
@@ -55,7 +63,13 @@ class AsyncAgents(AsyncResource):
             ids={"agent_id": agent_id},
             headers={"If-Match": if_match},
             body=without_unset(
-                {"name": name, "instructions": instructions, "model": model, "max_iterations": max_iterations}
+                {
+                    "name": name,
+                    "instructions": instructions,
+                    "model": model,
+                    "max_iterations": max_iterations,
+                    "auto_search": auto_search,
+                }
             ),
         )
 

@@ -21,6 +21,7 @@ class AsyncPrompts(AsyncResource):
         answer_schema: Mapping[str, Any] | Unset | None = UNSET,
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
+        auto_search: bool | Unset = UNSET,
     ) -> ApiCall[PromptView]:
         """Create a prompt.
 
@@ -39,6 +40,7 @@ class AsyncPrompts(AsyncResource):
                     "schema": answer_schema,
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
+                    "auto_search": auto_search,
                 }
             ),
         )
@@ -59,6 +61,7 @@ class AsyncPrompts(AsyncResource):
         answer_schema: Mapping[str, Any] | Unset | None = UNSET,
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[PromptView]:
         """Change the given fields.
@@ -81,6 +84,7 @@ class AsyncPrompts(AsyncResource):
                     "schema": answer_schema,
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
+                    "auto_search": auto_search,
                 }
             ),
         )

@@ -30,6 +30,7 @@ class AsyncRuns(AsyncResource):
         response_schema: Mapping[str, Any] | Unset | None = UNSET,
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> ApiCall[RunView]:
         """Run a prompt, an agent or `messages`, and return the finished run. It is stopped if the caller goes away."""
@@ -51,6 +52,7 @@ class AsyncRuns(AsyncResource):
                     "response_schema": response_schema,
                     "clean_strings": clean_strings,
                     "max_iterations": max_iterations,
+                    "auto_search": auto_search,
                     "budget": budget,
                 }
             ),
@@ -70,6 +72,7 @@ class AsyncRuns(AsyncResource):
         response_schema: Mapping[str, Any] | Unset | None = UNSET,
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> AsyncRunStream:
         """Run as `create` does, and yield the events of the run as they happen.
@@ -93,6 +96,7 @@ class AsyncRuns(AsyncResource):
             response_schema=response_schema,
             clean_strings=clean_strings,
             max_iterations=max_iterations,
+            auto_search=auto_search,
             budget=budget,
         )
         return AsyncRunStream(self._transport, call, self._options)

@@ -17,6 +17,7 @@ class SyncAgents(SyncResource):
         instructions: str | Unset = UNSET,
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
         return ApiCall(
@@ -24,7 +25,13 @@ class SyncAgents(SyncResource):
             "/agents",
             AgentView,
             body=without_unset(
-                {"name": name, "instructions": instructions, "model": model, "max_iterations": max_iterations}
+                {
+                    "name": name,
+                    "instructions": instructions,
+                    "model": model,
+                    "max_iterations": max_iterations,
+                    "auto_search": auto_search,
+                }
             ),
         )
 
@@ -42,6 +49,7 @@ class SyncAgents(SyncResource):
         instructions: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[AgentView]:
         """Change the given fields.
@@ -56,7 +64,13 @@ class SyncAgents(SyncResource):
             ids={"agent_id": agent_id},
             headers={"If-Match": if_match},
             body=without_unset(
-                {"name": name, "instructions": instructions, "model": model, "max_iterations": max_iterations}
+                {
+                    "name": name,
+                    "instructions": instructions,
+                    "model": model,
+                    "max_iterations": max_iterations,
+                    "auto_search": auto_search,
+                }
             ),
         )
 

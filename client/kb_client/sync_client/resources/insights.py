@@ -4,7 +4,15 @@ from typing import Literal
 
 from kb_client.call import ApiCall, PageCall
 from kb_client.sync_client.operation import SyncResource, listing, operation
-from kb_contracts.api.insights import DocumentInsight, DocumentInsights, QueryInsight, QueryInsights, SearchInsights
+from kb_contracts.api.insights import (
+    CitationInsight,
+    CitationInsights,
+    DocumentInsight,
+    DocumentInsights,
+    QueryInsight,
+    QueryInsights,
+    SearchInsights,
+)
 from kb_contracts.api.search import SearchOrigin
 
 
@@ -79,5 +87,38 @@ class SyncInsights(SyncResource):
             DocumentInsights,
             ids={"kb_id": kb_id},
             query={"by": by, "from": since, "to": until, "skip": skip, "limit": limit},
+            items=lambda page: page.documents,
+        )
+
+    @listing
+    def list_citations(
+        self,
+        *,
+        by: Literal["most_cited", "never_cited"] | None = None,
+        kind: Literal["documents", "entries"] | None = None,
+        kb_id: str | None = None,
+        origin: str | None = None,
+        agent_id: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+    ) -> PageCall[CitationInsights, CitationInsight]:
+        """Return a page of the documents and entries that answers cite, by default the most cited first."""
+        return PageCall(
+            "GET",
+            "/insights/citations",
+            CitationInsights,
+            query={
+                "by": by,
+                "kind": kind,
+                "kb_id": kb_id,
+                "origin": origin,
+                "agent_id": agent_id,
+                "from": since,
+                "to": until,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.documents,
         )

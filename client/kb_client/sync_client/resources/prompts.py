@@ -22,6 +22,7 @@ class SyncPrompts(SyncResource):
         answer_schema: Mapping[str, Any] | Unset | None = UNSET,
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
+        auto_search: bool | Unset = UNSET,
     ) -> ApiCall[PromptView]:
         """Create a prompt.
 
@@ -40,6 +41,7 @@ class SyncPrompts(SyncResource):
                     "schema": answer_schema,
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
+                    "auto_search": auto_search,
                 }
             ),
         )
@@ -60,6 +62,7 @@ class SyncPrompts(SyncResource):
         answer_schema: Mapping[str, Any] | Unset | None = UNSET,
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[PromptView]:
         """Change the given fields.
@@ -82,6 +85,7 @@ class SyncPrompts(SyncResource):
                     "schema": answer_schema,
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
+                    "auto_search": auto_search,
                 }
             ),
         )

@@ -31,6 +31,7 @@ class SyncRuns(SyncResource):
         response_schema: Mapping[str, Any] | Unset | None = UNSET,
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> ApiCall[RunView]:
         """Run a prompt, an agent or `messages`, and return the finished run. It is stopped if the caller goes away."""
@@ -52,6 +53,7 @@ class SyncRuns(SyncResource):
                     "response_schema": response_schema,
                     "clean_strings": clean_strings,
                     "max_iterations": max_iterations,
+                    "auto_search": auto_search,
                     "budget": budget,
                 }
             ),
@@ -71,6 +73,7 @@ class SyncRuns(SyncResource):
         response_schema: Mapping[str, Any] | Unset | None = UNSET,
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
+        auto_search: bool | Unset | None = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> SyncRunStream:
         """Run as `create` does, and yield the events of the run as they happen.
@@ -94,6 +97,7 @@ class SyncRuns(SyncResource):
             response_schema=response_schema,
             clean_strings=clean_strings,
             max_iterations=max_iterations,
+            auto_search=auto_search,
             budget=budget,
         )
         return SyncRunStream(self._transport, call, self._options)

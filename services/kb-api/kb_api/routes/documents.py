@@ -18,6 +18,7 @@ from kb_api.dependencies import (
 from kb_api.document_overview import DocumentOverview, load_overview
 from kb_api.document_request import to_deletion, to_metadata_changed, to_ocr_completed, to_tags_changed
 from kb_api.documents_of_knowledge_base import ListedDocument
+from kb_api.reserved_ids import require_own_document_id
 from kb_api.routes.documents_in_kb import document_state
 from kb_api.routes.knowledge_bases import document_error
 from kb_api.routes.unsendable_messages import message_view
@@ -130,7 +131,7 @@ async def put_batch(publisher: DocumentEventPublisher, caller: DocumentWriter, b
     summary="Create or replace a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded", "unknown-text-ref"),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded", "reserved-id", "unknown-text-ref"),
 )
 async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
@@ -145,7 +146,7 @@ async def put(
     summary="Replace the tags of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded"),
+    responses=responses("event-too-large", "no-greater-revision", "quota-exceeded", "reserved-id"),
 )
 async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
@@ -160,7 +161,7 @@ async def patch_tags(
     summary="Replace the metadata of a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses("event-too-large", "no-greater-revision"),
+    responses=responses("event-too-large", "no-greater-revision", "reserved-id"),
 )
 async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
@@ -175,7 +176,7 @@ async def patch_metadata(
     summary="Delete a document",
     status_code=202,
     response_model=AcceptedChange,
-    responses=responses("event-too-large", "no-greater-revision"),
+    responses=responses("event-too-large", "no-greater-revision", "reserved-id"),
 )
 async def delete(
     publisher: DocumentEventPublisher,
@@ -203,7 +204,7 @@ async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, r
             "content": {"text/plain": {"schema": {"type": "string"}, "example": "Employees have 30 days of leave."}},
         },
     },
-    responses=responses("quota-exceeded"),
+    responses=responses("quota-exceeded", "reserved-id"),
 )
 async def put_text(
     database: Database,
@@ -215,6 +216,7 @@ async def put_text(
     request: Request,
 ) -> StoredTextView:
     """Store a text in UTF-8 that is too large for an event. Then send its `text_ref` in an event of this document."""
+    require_own_document_id(document_id)
     text_ref = await store_text(
         database,
         request,

@@ -53,6 +53,7 @@ NameSearch = Annotated[
         "provider-key-missing",
         "provider-refused",
         "provider-unavailable",
+        "reserved-id",
         "unknown-model",
         "unknown-price",
         "unknown-tag",
@@ -128,7 +129,14 @@ async def get(database: Database, caller: Reader, kb_id: str, response: Response
     operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     response_model=KnowledgeBaseView,
-    responses=responses("concurrent-change", "immutable-field", "precondition-failed", "unknown-tag"),
+    responses=responses(
+        "concurrent-change",
+        "immutable-field",
+        "knowledge-kb-fixed",
+        "precondition-failed",
+        "reserved-id",
+        "unknown-tag",
+    ),
 )
 async def change(
     database: Database,
@@ -167,6 +175,7 @@ async def change(
     operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
     response_model=MessageResponse,
+    responses=responses("knowledge-kb-fixed"),
 )
 async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> MessageResponse:
     """Delete a knowledge base with its chunks and search indexes. Its documents remain in the organization."""

@@ -14,7 +14,12 @@ router = organization_router("knowledge bases")
     summary="Preview a knowledge base",
     response_model=KnowledgeBasePreview,
     responses=responses(
-        "chunker-unavailable", "preview-unavailable", "provider-key-missing", "unknown-model", "unknown-tag"
+        "chunker-unavailable",
+        "preview-unavailable",
+        "provider-key-missing",
+        "reserved-id",
+        "unknown-model",
+        "unknown-tag",
     ),
 )
 async def preview(

@@ -1,5 +1,6 @@
 from kb_api.delete_tag import delete_tag
 from kb_api.dependencies import Database, Reader, Settings, Writer
+from kb_api.reserved_ids import require_own_tag_ids
 from kb_api.routes.knowledge_bases import NameSearch
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.tags import PutTag, RenameTag, TagList, TagView
@@ -20,10 +21,11 @@ router = organization_router("tags")
     summary="Create or rename a tag",
     status_code=201,
     response_model=TagView,
-    responses=responses("quota-exceeded"),
+    responses=responses("quota-exceeded", "reserved-id"),
 )
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
+    require_own_tag_ids([body.tag_id])
     if await tags.find_unknown(database, caller.organization_id, tag_ids=[body.tag_id]):
         await require_quota(
             lambda: tags.count(database, caller.organization_id),
@@ -40,7 +42,7 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
     operation_id="tags.put_by_id",
     summary="Create or rename a tag by its id",
     response_model=TagView,
-    responses=responses("quota-exceeded"),
+    responses=responses("quota-exceeded", "reserved-id"),
 )
 async def put_by_id(
     database: Database, settings: Settings, caller: Writer, tag_id: Identifier, *, body: RenameTag
@@ -65,10 +67,11 @@ async def list_all(
     operation_id="tags.delete",
     summary="Delete a tag",
     response_model=MessageResponse,
-    responses=responses("tag-in-use"),
+    responses=responses("reserved-id", "tag-in-use"),
 )
 async def delete(database: Database, caller: Writer, tag_id: str) -> MessageResponse:
     """Delete a tag that no knowledge base and no document has. `POST /tags` creates it again."""
+    require_own_tag_ids([tag_id])
     await delete_tag(database, caller, tag_id)
     return MessageResponse(message="Tag deleted successfully")
 

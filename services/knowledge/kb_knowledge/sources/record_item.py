@@ -6,8 +6,8 @@ from kb_client.files.source_digest import READER_VERSION
 from kb_knowledge.sources.source_items import (
     MAX_TEXT_CHARACTERS,
     MAX_TITLE_CHARACTERS,
-    ContentRefused,
     ItemOutcome,
+    ItemRefused,
     KnownItem,
     KnownItems,
     SourceEntries,
@@ -58,7 +58,7 @@ class ItemRecorder:
         else:
             try:
                 entry_id = await self.entries.write(item)
-            except ContentRefused as refused:
+            except ItemRefused as refused:
                 return RecordedItem(ItemOutcome.FAILED, str(refused))
             outcome = ItemOutcome.CREATED if known is None else ItemOutcome.UPDATED
         # After a crash the entry is written again, which changes nothing.

@@ -29,7 +29,11 @@ IN_THE_SOURCE: Final = frozenset({ItemOutcome.CREATED, ItemOutcome.UPDATED, Item
 """Outcomes of items that the source still has."""
 
 
-class ContentRefused(Exception):
+class ItemRefused(Exception):
+    """An item that can't be stored. The message is for users and quotes nothing of it."""
+
+
+class ContentRefused(ItemRefused):
     """A text that looks as if it contained a secret. `pattern` is the name of what it looks like, never the text."""
 
     def __init__(self, pattern: str) -> None:
@@ -79,7 +83,7 @@ class SourceEntries(Protocol):
         """Create or update the entry with the key of the item and return its id.
 
         Raises:
-            ContentRefused: the text looks as if it contained a secret.
+            ItemRefused: it can't be stored, for example because it looks as if it contained a secret.
         """
 
     async def delete(self, entry_id: str) -> None:

@@ -189,6 +189,9 @@ _BY_ORGANIZATION: Final = (
     "threads",
     "runs",
     "query_log",
+    "citations",
+    "knowledge_entries",
+    "knowledge_entry_tombstones",
     "dead_letters",
     "dead_letter_bodies",
 )
@@ -205,6 +208,9 @@ LAST: Final = (
     # After the cache: a vector without its charge would be one that was given away.
     "spu_ledger",
     "budgets",
+    # Before the outbox, which then has the events of all of them.
+    "knowledge_entries",
+    "knowledge_entry_tombstones",
     "outbox",
     "organizations",
     "llm_providers",
@@ -218,6 +224,7 @@ LAST: Final = (
     "threads",
     "runs",
     "query_log",
+    "citations",
     "dead_letters",
     "dead_letter_bodies",
 )

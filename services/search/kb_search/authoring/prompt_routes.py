@@ -48,6 +48,7 @@ async def create(
         kb_id=body.kb_id,
         kb_ids=tuple(dict.fromkeys(kb_ids)),
         schema=await checks.stored_schema(caller, body.answer_schema),
+        auto_search=body.auto_search,
         created_at=created_at,
         updated_at=created_at,
         created_by=caller.key_id,
@@ -97,7 +98,7 @@ async def change(
     """Change the given fields of a prompt. A `schema` of null removes the schema."""
     key = PromptKey(caller.organization_id, prompt_id)
     require_version((await prompts.get(database, key)).version, if_match, what=_WHAT)
-    fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
+    fields: dict[str, Any] = body.model_dump(include={"name", "content", "auto_search"}, exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
     if body.named_kb_ids is not None:
@@ -128,7 +129,17 @@ async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageR
 
 
 def _view(prompt: Prompt) -> PromptView:
-    same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
+    same = (
+        "prompt_id",
+        "name",
+        "content",
+        "model",
+        "auto_search",
+        "created_at",
+        "updated_at",
+        "created_by",
+        "updated_by",
+    )
     return PromptView(
         **{name: getattr(prompt, name) for name in same},
         answer_schema=json.loads(prompt.schema) if prompt.schema else None,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -36,9 +37,10 @@ class Conductor:
         chat: Chat,
         fair_queue: FairQueue,
         max_passage_tokens: int,
+        citations_kept: timedelta,
     ) -> None:
         """Construct it; `max_passage_tokens` limits what one call of a tool returns."""
-        self._recorder = RunRecorder(database)
+        self._recorder = RunRecorder(database, citations_kept=citations_kept)
         self._cancellations = RunCancellations(database)
         self._search = search
         self._chat = chat
@@ -89,7 +91,7 @@ class Conductor:
         finally:
             run = execution.build_run(status, failure)
             tracing.annotate(_span_attributes(run))
-            await self._recorder.finish(run)
+            await self._recorder.finish(run, tools.passages.all())
         await send_event("run.finished", run_finished_event(run))
         if failure is not None:
             failure.extra["run_id"] = run.run_id

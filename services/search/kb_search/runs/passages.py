@@ -78,6 +78,10 @@ class RunPassages:
             known = self._by_chunk[key] = replace(passage, number=number)
         return known
 
+    def all(self) -> Sequence[CitedPassage]:
+        """Return all passages in the order of their numbers."""
+        return list(self._by_chunk.values())
+
     def texts(self) -> Iterator[str]:
         """Yield the texts of all passages and the names of their documents, as the model saw them."""
         for passage in self._by_chunk.values():

@@ -50,15 +50,17 @@ class Plan:
     prompt_id: str | None = None
     agent_id: str | None = None
     document: DiscussedDocument | None = None
+    auto_search: bool = False
+    """True if the run searches with its question before the model speaks."""
     clean_strings: bool = True
     """True if strings of an answer that follows the schema are cleaned; any other answer always is."""
 
-    def messages(self) -> list[Message]:
-        """Build the messages that the conversation begins with."""
+    def messages(self, context: Sequence[Message] = ()) -> list[Message]:
+        """Build the messages that the conversation begins with; `context` precedes the question."""
         rules = _RULES.format(marker=self.delimiter.marker)
         system: Message = {"role": "system", "content": f"{rules}\n\n{self.instructions}".strip()}
         document = [] if self.document is None else [self.document.build_message(self.delimiter)]
-        return [system, *self.history, *document, *self.question]
+        return [system, *self.history, *document, *context, *self.question]
 
     def texts(self) -> Iterator[str]:
         """Yield the texts of the caller and the document of this run, as the model sees them."""

@@ -58,6 +58,7 @@ class _Source:
     schema: Mapping[str, Any] | None = None
     question: Sequence[Message] = ()
     max_iterations: int | None = None
+    auto_search: bool = False
 
 
 class Preparation:
@@ -108,6 +109,7 @@ class Preparation:
             document=await self._read_document(caller, document_id=request.document_id),
             clean_strings=request.clean_strings,
             origin=origin,
+            auto_search=source.auto_search if request.auto_search is None else request.auto_search,
         )
 
     async def check_answer_schema(self, organization_id: str, field: str, schema: Mapping[str, Any] | None) -> None:
@@ -157,6 +159,7 @@ class Preparation:
             tools=_build_tools(prompt.kb_ids if kb_ids is None else kb_ids),
             schema=json.loads(prompt.schema) if prompt.schema else None,
             question=[{"role": "user", "content": prompt.content}],
+            auto_search=prompt.auto_search,
         )
 
     async def _check_knowledge_bases(self, organization_id: str, *, kb_ids: Sequence[str]) -> None:
@@ -223,7 +226,9 @@ def _source_from_agent(agent: Agent) -> _Source:
         )
         for tool in agent.tools
     ]
-    return _Source(agent.model, agent.instructions, tools, max_iterations=agent.max_iterations)
+    return _Source(
+        agent.model, agent.instructions, tools, max_iterations=agent.max_iterations, auto_search=agent.auto_search
+    )
 
 
 def _build_tools(kb_ids: Sequence[str]) -> list[KnowledgeTool]:

@@ -23,7 +23,7 @@ from kb_search.dependencies import (
 from kb_search.origin import OriginHeader, to_origin
 from kb_search.runs.events import discard_event
 from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
-from kb_search.runs.run_response import to_summary, to_view
+from kb_search.runs.run_response import find_deleted_documents, to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
@@ -151,8 +151,9 @@ async def list_all(
     found, total_count = await runs.page(
         database, caller.organization_id, wanted, before=before, skip=skip, limit=limit
     )
+    deleted = await find_deleted_documents(database, found)
     return RunList(
-        runs=[to_summary(run) for run in found],
+        runs=[to_summary(run, deleted=deleted) for run in found],
         total_count=total_count,
         next_cursor=cursors.create_next(scope, found, limit=limit, position=lambda run: run.run_id),
     )
@@ -165,7 +166,7 @@ async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     run = await runs.get(database, RunKey(caller.organization_id, run_id))
     if owner_if_limited(caller) not in (None, run.key_id):
         raise NotFound("run")
-    return to_view(run)
+    return to_view(run, deleted=await find_deleted_documents(database, [run]))
 
 
 @router.post(
@@ -259,7 +260,8 @@ async def get_thread(
     require_own_thread(caller, thread)
     wanted = RunsWanted(thread_id=thread_id, key_id=owner_if_limited(caller))
     found, total_count = await runs.page(database, caller.organization_id, wanted, skip=skip, limit=limit)
-    summaries = [to_summary(run) for run in found]
+    deleted = await find_deleted_documents(database, found)
+    summaries = [to_summary(run, deleted=deleted) for run in found]
     return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kb_search.runs import loop
 from kb_search.runs.addresses import find_addresses
 from kb_search.runs.answer_schema import find_violations
+from kb_search.runs.auto_search import build_context, plan_auto_search
 from kb_search.runs.citations import Citations, resolve_citations
 from kb_search.runs.clean_answers import AnswerStreamCleaner, clean_text
 from kb_search.runs.events import SendEvent, discard_event
@@ -62,10 +63,18 @@ class RunExecution:
         await self._send_event("run.started", {"run_id": self.run.run_id, "model": self.run.model})
         try:
             async with asyncio.timeout(self._plan.limits.max_seconds):
+                if self._plan.auto_search:
+                    await self._search_first()
                 while self._answer is None:
                     await self._step()
         except TimeoutError:
             raise run_budget_exhausted("max_seconds") from None
+
+    async def _search_first(self) -> None:
+        calls = plan_auto_search(self._plan.question, self._plan.tools)
+        if calls:
+            results = [content for _, content in await self._call_tools(CallTools(calls))]
+            self._state = replace(self._state, messages=self._plan.messages([build_context(results)]))
 
     def build_run(self, status: RunStatus, failure: RequestError | None) -> Run:
         """Build the run to store at its end."""
@@ -187,6 +196,8 @@ class RunExecution:
             self._describe_call(span, call, result)
         record = _record_of_call(call, result, duration_s=asyncio.get_running_loop().time() - started_at)
         self._calls.append(record)
+        for passage in result.passages:
+            await self._send_event("passage", {"call_id": call.call_id, **passage.as_citation()})
         await self._send_event("tool.returned", record)
         return result.content
 

@@ -36,6 +36,8 @@ class Prompt:
     """The only one of `kb_ids`, if the author named a single KB instead of a list."""
     version: int = 0
     """Number of changes."""
+    auto_search: bool = False
+    """True if its runs search with their question before the model speaks."""
 
 
 _ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
@@ -103,6 +105,7 @@ _UNCHANGED_FIELDS = (
     "created_by",
     "updated_by",
     "version",
+    "auto_search",
 )
 
 

@@ -13,6 +13,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
+from kb_shared.mongo import citations
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
@@ -368,11 +369,12 @@ async def count_threads(database: Database, organization_id: str) -> int:
 
 
 async def delete_thread(database: Database, key: ThreadKey) -> None:
-    """Delete a thread and its runs. Raises NotFound."""
+    """Delete a thread, its runs and their citations. Raises NotFound."""
     deleted = await database[THREADS].delete_one(_thread_key(key))
     if not deleted.deleted_count:
         raise NotFound("thread")
     await database[NAME].delete_many({"organization_id": key.organization_id, "thread_id": key.thread_id})
+    await citations.delete_of_thread(database, key.organization_id, thread_id=key.thread_id)
 
 
 def _run_key(key: RunKey) -> Row:

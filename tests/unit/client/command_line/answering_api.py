@@ -14,6 +14,7 @@ ENVIRONMENT = {"KB_BASE_URL": "http://kb.test", "KB_ORGANIZATION": "acme", "KB_A
 KB_ID = "665f1c2e9b1e8a3d4c5b6a79"
 KNOWLEDGE_BASE: dict[str, Any] = {
     "kb_id": KB_ID,
+    "kind": "documents",
     "name": "handbook",
     "description": "",
     "tag_ids": ["handbook"],

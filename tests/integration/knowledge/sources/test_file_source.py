@@ -10,7 +10,7 @@ from kb_knowledge.store import source_files
 from kb_knowledge.store.knowledge_sources import KnowledgeSource, SourceKind
 from kb_knowledge.store.source_files import MAX_FILE_BYTES, FileTooLarge, SourceFileKey
 from kb_knowledge.store.source_runs import SourceRunStatus
-from tests.integration.knowledge.source_runs import Sources
+from tests.integration.knowledge.sources.source_runs import Sources
 from tests.unit.client.files.pdf_files import make_pdf
 
 

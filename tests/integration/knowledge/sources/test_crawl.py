@@ -2,8 +2,8 @@
 
 from kb_knowledge.sources.guarded_http import USER_AGENT, FetchLimits
 from kb_knowledge.store.source_runs import SourceRunStatus
-from tests.integration.knowledge.source_runs import Sources
-from tests.integration.knowledge.web_site import PAGES, WebSite
+from tests.integration.knowledge.sources.source_runs import Sources
+from tests.integration.knowledge.sources.web_site import PAGES, WebSite
 
 SECRET = "-----BEGIN PRIVATE KEY----- MIIEvQIBADANBg"
 

@@ -16,7 +16,7 @@ from kb_knowledge.store.keys import McpServerKey
 from kb_knowledge.store.knowledge_sources import KnowledgeSource, SourceKind
 from kb_knowledge.store.mcp_servers import McpServer
 from kb_knowledge.store.source_runs import SourceRunStatus
-from tests.integration.knowledge.source_runs import KEY_RING, Sources
+from tests.integration.knowledge.sources.source_runs import KEY_RING, Sources
 from tests.waiting import until
 
 SECRET = "Bearer 0123456789"

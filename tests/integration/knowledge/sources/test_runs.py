@@ -11,8 +11,8 @@ from kb_knowledge.runner.schedule_runs import request_due_runs
 from kb_knowledge.store import crawl_frontier, knowledge_sources, source_items, source_runs
 from kb_knowledge.store.source_runs import RunTrigger, SourceIsRunning, SourceRunStatus
 from kb_shared import failpoints
-from tests.integration.knowledge.source_runs import Killed, Sources
-from tests.integration.knowledge.web_site import WebSite
+from tests.integration.knowledge.sources.source_runs import Killed, Sources
+from tests.integration.knowledge.sources.web_site import WebSite
 from tests.waiting import until
 
 NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from httpcore import AnyIOBackend
 
 from kb_knowledge.sources.guarded_http import Fetched, FetchFailed, FetchLimits, GuardedHttp
 from kb_knowledge.sources.source_address import ForbiddenAddress, check_address
-from tests.integration.knowledge.web_site import WebSite
+from tests.integration.knowledge.sources.web_site import WebSite
 
 PUBLIC = "93.184.215.14"
 

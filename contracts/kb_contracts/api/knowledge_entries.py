@@ -1,0 +1,254 @@
+"""Entries: texts that people write, import or have fetched. A piece is an entry that says what it is."""
+
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, model_validator
+
+from kb_contracts.api.model import NextCursor, StrictModel, example
+from kb_contracts.knowledge.entities import EntityId
+from kb_contracts.knowledge.entry_fields import (
+    DEFAULT_ENTRY_TYPE,
+    DEFAULT_INFO_TYPE,
+    EntryContent,
+    EntryId,
+    EntryTags,
+    EntryTitle,
+    EntryType,
+    InfoType,
+    KnowledgeType,
+)
+
+EmbeddingStatus: TypeAlias = Literal["pending", "ready", "error"]
+
+_TITLE: Final = "Title, such as the question that the entry answers."
+_CONTENT: Final = "The text itself. It is what searches find and show."
+_TAGS: Final = "Tags. The entry also belongs to every knowledge base with one of them."
+_TYPE: Final = "Kind of entry: by convention `note`, `rule`, `pattern`, `reference` or `decision`."
+_KNOWLEDGE_TYPE: Final = "What a piece is; in any case. null: the entry is no piece."
+_INFO_TYPE: Final = (
+    "Where a piece goes in a prompt: `user_profile`, `instructions`, `context`, `skills` or a name of your own."
+)
+_ENTITY_ID: Final = "Entity that the entry belongs to, such as `user:alice`; null: it applies to all."
+
+_WRITTEN: Final = {
+    "title": "Initial state of a transient LES",
+    "content": "Initialize transient LES from converged RANS: that cuts spin-up by about 40 %.",
+    "tags": ["les", "rans"],
+    "type": "note",
+    "knowledge_type": "procedure",
+    "info_type": "instructions",
+    "entity_id": None,
+}
+_SUMMARY: Final = {
+    "entry_id": "les-rans-init",
+    "title": _WRITTEN["title"],
+    "excerpt": _WRITTEN["content"],
+    "character_count": 78,
+    "tags": ["les", "rans"],
+    "type": "note",
+    "source_type": "note",
+    "knowledge_type": "procedure",
+    "info_type": "instructions",
+    "entity_id": None,
+    "embedding_status": "ready",
+    "embedding_error": None,
+    "source_id": None,
+    "source_url": None,
+    "cites_30d": 4,
+    "created_at": "2026-01-31T12:00:00Z",
+    "updated_at": "2026-01-31T12:00:00Z",
+}
+_VIEW: Final = _WRITTEN | {
+    "entry_id": "les-rans-init",
+    "source_type": "note",
+    "embedding_status": "ready",
+    "embedding_error": None,
+    "source_id": None,
+    "source_url": None,
+    "source_key": None,
+    "revision": 1769860800000,
+    "content_hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "cites_30d": 4,
+    "created_at": "2026-01-31T12:00:00Z",
+    "updated_at": "2026-01-31T12:00:00Z",
+    "created_by": "3f9c1d2e4b5a6978",
+    "updated_by": "3f9c1d2e4b5a6978",
+}
+
+
+class CreateEntry(StrictModel):
+    model_config = example(
+        {name: value for name, value in _WRITTEN.items() if value is not None} | {"entry_id": "les-rans-init"}
+    )
+
+    entry_id: EntryId | None = Field(
+        default=None, description="Id of the entry, which never changes. Default: a new one."
+    )
+    title: EntryTitle | None = Field(default=None, description=f"{_TITLE} A piece without one has its first line.")
+    content: EntryContent = Field(description=_CONTENT)
+    tags: EntryTags = Field(default=[], description=_TAGS)
+    type: EntryType = Field(default=DEFAULT_ENTRY_TYPE, description=_TYPE)
+    knowledge_type: KnowledgeType | None = Field(default=None, description=_KNOWLEDGE_TYPE)
+    info_type: InfoType | None = Field(
+        default=None, description=f"{_INFO_TYPE} Default: `{DEFAULT_INFO_TYPE}` for a piece."
+    )
+    entity_id: EntityId | None = Field(default=None, description=_ENTITY_ID)
+
+    @model_validator(mode="after")
+    def _has_title(self) -> "CreateEntry":
+        if self.title is None and self.knowledge_type is None:
+            raise ValueError("an entry needs a title, unless it is a piece, which has a knowledge_type")
+        return self
+
+
+def _unchanged(description: str) -> Any:
+    """Return a field that may be absent but not null: it has no default in the schema."""
+    return Field(default=None, description=description, json_schema_extra=_without_default)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
+
+
+class ChangeEntry(StrictModel):
+    """Changes of an entry. Fields that are left out do not change."""
+
+    model_config = example({"content": "Initialize transient LES from converged RANS, but not near stall."})
+
+    # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
+
+    title: EntryTitle = _unchanged(_TITLE)
+    content: EntryContent = _unchanged(_CONTENT)
+    tags: EntryTags = _unchanged(_TAGS)
+    type: EntryType = _unchanged(_TYPE)
+    knowledge_type: KnowledgeType | None = _unchanged(_KNOWLEDGE_TYPE)
+    info_type: InfoType | None = _unchanged(f"{_INFO_TYPE} null: none.")
+    entity_id: EntityId | None = _unchanged(_ENTITY_ID)
+
+
+class EmbeddingErrorView(BaseModel):
+    """Why an entry is not searchable as it is now."""
+
+    type: str = Field(description="Stable name of the error, such as `provider_timeout`.")
+    message: str
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt, which comes by itself; null: there is none until the entry is changed "
+        "or `POST .../retry` is called."
+    )
+
+
+class EntryView(BaseModel):
+    model_config = example(_VIEW)
+
+    entry_id: str
+    title: str
+    content: str = Field(description=_CONTENT)
+    tags: list[str] = Field(description=_TAGS)
+    type: str = Field(description=_TYPE)
+    source_type: str = Field(description="Kind of the source that the entry comes from; without a source, its `type`.")
+    knowledge_type: KnowledgeType | None = Field(description="What a piece is; null: the entry is no piece.")
+    info_type: str | None = Field(description=_INFO_TYPE)
+    entity_id: str | None = Field(description=_ENTITY_ID)
+    embedding_status: EmbeddingStatus = Field(
+        description="`pending` until this state of the entry is searchable, then `ready`; `error` if that failed. "
+        "Until then searches find the state before."
+    )
+    embedding_error: EmbeddingErrorView | None
+    source_id: str | None = Field(description="Source that the entry comes from; null for one that a person wrote.")
+    source_url: str | None = Field(description="Address that the source found it at.")
+    source_key: str | None = Field(description="Id of the item within its source.")
+    revision: int = Field(description="Number that rises with each change, and is the ETag.")
+    content_hash: str = Field(description="SHA-256 of the content.")
+    cites_30d: int = Field(description="Number of citations in answers of the last 30 days.")
+    created_at: datetime
+    updated_at: datetime
+    created_by: str = Field(description="Id of the API key that created the entry.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
+
+
+class EntrySummary(BaseModel):
+    entry_id: str
+    title: str
+    excerpt: str = Field(description="Beginning of the content.")
+    character_count: int = Field(description="Number of characters of the content.")
+    tags: list[str]
+    type: str
+    source_type: str = Field(description="Kind of the source that the entry comes from; without a source, its `type`.")
+    knowledge_type: KnowledgeType | None
+    info_type: str | None
+    entity_id: str | None
+    embedding_status: EmbeddingStatus
+    embedding_error: EmbeddingErrorView | None
+    source_id: str | None
+    source_url: str | None
+    cites_30d: int = Field(description="Number of citations in answers of the last 30 days.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class EntryTotals(BaseModel):
+    """Numbers of all entries that match the filters, on all pages."""
+
+    by_status: dict[EmbeddingStatus, int] = Field(description="Number of entries with each `embedding_status`.")
+    by_source_type: dict[str, int] = Field(
+        description="Number of entries with each `source_type`; of the 100 most frequent ones."
+    )
+
+
+class EntryPage(BaseModel):
+    model_config = example(
+        {
+            "entries": [_SUMMARY],
+            "total_count": 1,
+            "totals": {"by_status": {"pending": 0, "ready": 1, "error": 0}, "by_source_type": {"note": 1}},
+            "has_more": False,
+            "next_cursor": None,
+        }
+    )
+
+    entries: list[EntrySummary]
+    total_count: int = Field(description="Number of items on all pages.")
+    totals: EntryTotals
+    has_more: bool = Field(description="Whether there is a further page.")
+    next_cursor: NextCursor
+
+
+class EntryChunkView(BaseModel):
+    """A passage of an entry, as it is indexed."""
+
+    chunk_id: str
+    chunk_index: int = Field(description="Position among the chunks of the entry, from 0.")
+    text: str
+    character_count: int
+    start: int = Field(description="Position of the first character in the content.")
+    end: int = Field(description="Position after the last character.")
+    embedding_provider: str = Field(
+        description="Provider and model of the vector, such as `openai/text-embedding-3-small`."
+    )
+    indexed_at: datetime
+
+
+class EntryChunkList(BaseModel):
+    model_config = example(
+        {
+            "entry_id": "les-rans-init",
+            "chunks": [
+                {
+                    "chunk_id": "entry-les-rans-init:0123456789abcdef01234567:0",
+                    "chunk_index": 0,
+                    "text": _WRITTEN["content"],
+                    "character_count": 78,
+                    "start": 0,
+                    "end": 78,
+                    "embedding_provider": "openai/text-embedding-3-small",
+                    "indexed_at": "2026-01-31T12:00:00Z",
+                }
+            ],
+            "total_count": 1,
+        }
+    )
+
+    entry_id: str
+    chunks: list[EntryChunkView]
+    total_count: int = Field(description="Number of items on all pages.")

@@ -1,0 +1,85 @@
+"""Fields of entries and pieces, with their rules."""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from kb_contracts.documents import Text
+from kb_contracts.identifiers import Identifier
+from kb_contracts.reserved_ids import ENTRY_ID_PATTERN, RESERVED_TAG_PREFIX, is_reserved_tag_id
+
+MAX_CONTENT_CHARACTERS: Final = 200_000
+MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
+"""Limit of the content and of the embedding text, if there is one: both are in one chunk."""
+MAX_TITLE_CHARACTERS: Final = 300
+MAX_ENTRY_TAGS: Final = 20
+DEFAULT_ENTRY_TYPE: Final = "note"
+DEFAULT_INFO_TYPE: Final = "context"
+KNOWN_INFO_TYPES: Final = ("user_profile", "instructions", "context", "skills")
+
+
+def _visible(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must contain at least one visible character")
+    return text
+
+
+def _not_reserved(tag: str) -> str:
+    if is_reserved_tag_id(tag):
+        raise ValueError(f"tags that begin with {RESERVED_TAG_PREFIX} are reserved; choose another name")
+    return tag
+
+
+def _in_lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+EntryId: TypeAlias = Annotated[str, StringConstraints(pattern=ENTRY_ID_PATTERN)]
+EntryTitle: TypeAlias = Annotated[
+    Text,
+    StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    AfterValidator(_visible),
+]
+EntryContent: TypeAlias = Annotated[
+    Text, StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARACTERS), AfterValidator(_visible)
+]
+EmbeddingText: TypeAlias = Annotated[
+    Text,
+    StringConstraints(min_length=1, max_length=MAX_CHARACTERS_WITH_EMBEDDING_TEXT),
+    AfterValidator(_visible),
+]
+EntryType: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,40}$")]
+"""Type of an entry, an open set: `note`, `rule`, `pattern`, `reference`, `decision` by convention."""
+EntryTags: TypeAlias = Annotated[
+    list[Annotated[Identifier, AfterValidator(_not_reserved)]], Field(max_length=MAX_ENTRY_TAGS)
+]
+KnowledgeType: TypeAlias = Annotated[
+    Literal["fact", "instruction", "preference", "procedure", "note", "episodic"], BeforeValidator(_in_lower_case)
+]
+"""Kind of knowledge that a piece is, in any case; kept in lower case."""
+InfoType: TypeAlias = Annotated[
+    Text,
+    StringConstraints(
+        min_length=1, max_length=64, pattern=r"^[^\s{}\x00-\x1f\x7f]([^{}\x00-\x1f\x7f]*[^\s{}\x00-\x1f\x7f])?$"
+    ),
+]
+"""Section of a prompt that a piece goes to, an open set; a template names it within braces."""
+
+
+def check_embedding_text(*, content: str, embedding_text: str | None) -> None:
+    """Check that content and embedding text fit into one chunk together.
+
+    Raises:
+        ValueError: if there is an embedding text and `content` is too long for it.
+    """
+    if embedding_text is not None and len(content) > MAX_CHARACTERS_WITH_EMBEDDING_TEXT:
+        raise ValueError(
+            f"content may have at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT} characters with an embedding_text; "
+            "shorten it or leave embedding_text out"
+        )
+
+
+def first_line(content: str) -> str:
+    """Return the first line with a printable character, the title of a piece without one."""
+    lines = ("".join(filter(str.isprintable, line)).strip() for line in content.splitlines())
+    return next((line[:MAX_TITLE_CHARACTERS].rstrip() for line in lines if line), "Untitled")

@@ -1,0 +1,27 @@
+"""The dependencies of this service's routes: what a handler can ask for in its signature."""
+
+from typing import Annotated, TypeAlias
+
+from fastapi import Depends
+
+from kb_knowledge import embedding_providers, mcp_header_keys, write_entries
+from kb_knowledge.settings import KnowledgeSettings
+from kb_shared.http.authentication import Caller
+from kb_shared.http.dependencies import provided
+from kb_shared.http.request_limits import LimitedCallerWith
+from kb_shared.mongo import database
+from kb_shared.mongo.api_keys import Scope
+
+Settings: TypeAlias = Annotated[KnowledgeSettings, Depends(provided(KnowledgeSettings))]
+Database: TypeAlias = Annotated[database.Database, Depends(provided(database.Database))]
+EntryWriter: TypeAlias = Annotated[write_entries.EntryWriter, Depends(provided(write_entries.EntryWriter))]
+EmbeddingProviders: TypeAlias = Annotated[
+    embedding_providers.EmbeddingProviders, Depends(provided(embedding_providers.EmbeddingProviders))
+]
+
+McpHeaderKeys: TypeAlias = Annotated[mcp_header_keys.McpHeaderKeys, Depends(provided(mcp_header_keys.McpHeaderKeys))]
+
+# Each of these counts as a request of administration.
+Reader: TypeAlias = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
+Writer: TypeAlias = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
+Admin: TypeAlias = Annotated[Caller, Depends(LimitedCallerWith(Scope.ADMIN))]

@@ -1,0 +1,32 @@
+"""Tells values that stand for a credential, or that only look like one, from credentials. Pure."""
+
+import re
+from typing import Final
+
+_STAND_IN: Final = re.compile(
+    r"example|placeholder|your|change[_-]?me|change[_-]?it|redacted|dummy|sample|insert|replace|fixme|todo|foobar|xxx|\*\*\*|\.\.\.|…|<|>|\$\{|\{\{"
+    r"|^[$%@&]|^\W*(?:my[_-]?)?(?:password|passwd|pass|passwort|pwd|pw|secret|token|key|api[_-]?key|credentials?|value|string)\d?\W*$"
+    r"|^(?:os|process|env|settings|config|self|secrets|vars|arn|projects|vault|steps|data|var|local|module)[.:/\[]|getenv|environ",
+    re.IGNORECASE,
+)
+_ONE_CHARACTER: Final = re.compile(r"(.)\1*")
+_WORD: Final = re.compile(
+    # Words as prose or code writes them, and numbers of years, sizes and versions.
+    r"[a-z]*|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+|\d{1,5}|"
+    # Terms with a number in them.
+    r"(?i:sha|aes|md|argon|utf|base|tls|ssl|oauth|rfc|iso|fips|nist|ipv|int|uint|float|varchar|char|string|pbkdf|cp|x|v|h|p|k|s|step|level|rsa|ed|ec|"
+    r"hs|rs|es|ps|cl|min|max|part|page|section|chapter|version|type|bcrypt|top|day|week|round|cost)\d{1,5}[a-z]{0,3}|"
+    # Numbers with a unit.
+    r"\d{1,5}(?i:bit|bits|char|chars|characters|day|days|d|h|hours|min|minutes|m|s|ms|st|nd|rd|th|x|k|kb|mb|gb|digit|digits)"
+)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def is_placeholder(value: str) -> bool:
+    """Say whether `value` stands for a credential, as in `<token>`, `${TOKEN}`, `your-api-key` or `xxxxxxxx`."""
+    return _STAND_IN.search(value) is not None or _ONE_CHARACTER.fullmatch(value) is not None
+
+
+def is_wordlike(value: str) -> bool:
+    """Say whether `value` consists of words, numbers and terms, as names, paths and versions do, or is a UUID."""
+    return _UUID.fullmatch(value) is not None or all(_WORD.fullmatch(part) for part in re.split(r"[-_./:+~=]+", value))

@@ -1,0 +1,235 @@
+"""Finds credentials in texts, so that they are refused before anything stores them. Pure.
+
+Keys of services are found by detectors of bc-detect-secrets, the fork of detect-secrets that Prisma Cloud maintains:
+detect-secrets itself has had no release since May 2024. Its detectors of keywords and of entropy are not used: prose
+contains passwords to reset and tokens to count, and hashes, UUIDs and images have as much entropy as keys. Passwords
+and the formats that it lacks are below.
+
+Detectors are called by themselves, not through the library's scanner, which reads settings of the whole process and
+can ask providers about keys. Some of their expressions need quadratic time, so they see windows of a line. The
+expressions below need linear time.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from detect_secrets.plugins.aws import AWSKeyDetector
+from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.basic_auth import BasicAuthDetector
+from detect_secrets.plugins.cloudant import CloudantDetector
+from detect_secrets.plugins.discord import DiscordBotTokenDetector
+from detect_secrets.plugins.github_token import GitHubTokenDetector
+from detect_secrets.plugins.ibm_cos_hmac import IbmCosHmacDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.npm import NpmDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.softlayer import SoftlayerDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.stripe import StripeDetector
+from detect_secrets.plugins.twilio import TwilioKeyDetector
+
+from kb_shared.text.placeholders import is_placeholder, is_wordlike
+
+_SHORTEST_KEY_CHARACTERS: Final = 8
+_SHORTEST_VALUE_CHARACTERS: Final = 4
+_WINDOW_CHARACTERS: Final = 1_000
+_OVERLAP_CHARACTERS: Final = 250
+"""Length of the longest key that a detector of the library finds."""
+
+
+class SensitivePattern(StrEnum):
+    """Kind of credential: the label of `kb_content_refused_total`, and what a refusal names."""
+
+    API_KEY = "api-key"
+    AWS_KEY = "aws-key"
+    AZURE_KEY = "azure-key"
+    BASIC_AUTH = "basic-auth"
+    BEARER_TOKEN = "bearer-token"  # noqa: S105
+    CLOUDANT_KEY = "cloudant-key"
+    DISCORD_TOKEN = "discord-token"  # noqa: S105
+    GITHUB_TOKEN = "github-token"  # noqa: S105
+    IBM_KEY = "ibm-key"
+    JWT = "jwt"
+    KB_API_KEY = "kb-api-key"
+    MAILCHIMP_KEY = "mailchimp-key"
+    NPM_TOKEN = "npm-token"  # noqa: S105
+    PASSWORD = "password"  # noqa: S105
+    PRIVATE_KEY = "private-key"
+    PROVIDER_KEY = "provider-key"
+    SENDGRID_KEY = "sendgrid-key"
+    SLACK_TOKEN = "slack-token"  # noqa: S105
+    SOFTLAYER_KEY = "softlayer-key"
+    SQUARE_TOKEN = "square-token"  # noqa: S105
+    STRIPE_KEY = "stripe-key"
+    TWILIO_KEY = "twilio-key"
+    URL_PASSWORD = "url-password"  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveContent:
+    """Place of a credential in a text. It never contains the credential."""
+
+    pattern: SensitivePattern
+    line: int
+    """Number of the line, from 1."""
+
+
+def find_sensitive(text: str) -> SensitiveContent | None:
+    """Return the first credential in `text`; of two in a line, the more specific one."""
+    places = [*_places_of_detectors(text), *_places_of_expressions(text)]
+    return min(places, key=lambda place: place.line, default=None)
+
+
+_DETECTORS: Final[tuple[tuple[SensitivePattern, RegexBasedDetector], ...]] = (
+    (SensitivePattern.AWS_KEY, AWSKeyDetector()),
+    (SensitivePattern.URL_PASSWORD, BasicAuthDetector()),
+    (SensitivePattern.CLOUDANT_KEY, CloudantDetector()),
+    (SensitivePattern.DISCORD_TOKEN, DiscordBotTokenDetector()),
+    (SensitivePattern.GITHUB_TOKEN, GitHubTokenDetector()),
+    (SensitivePattern.IBM_KEY, IbmCosHmacDetector()),
+    (SensitivePattern.MAILCHIMP_KEY, MailchimpDetector()),
+    (SensitivePattern.NPM_TOKEN, NpmDetector()),
+    (SensitivePattern.SENDGRID_KEY, SendGridDetector()),
+    (SensitivePattern.SLACK_TOKEN, SlackDetector()),
+    (SensitivePattern.SOFTLAYER_KEY, SoftlayerDetector()),
+    (SensitivePattern.SQUARE_TOKEN, SquareOAuthDetector()),
+    (SensitivePattern.STRIPE_KEY, StripeDetector()),
+    (SensitivePattern.TWILIO_KEY, TwilioKeyDetector()),
+)
+
+
+def _places_of_detectors(text: str) -> Iterator[SensitiveContent]:
+    """Yield the first place that a detector of the library finds."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) < _SHORTEST_KEY_CHARACTERS:
+            continue
+        for window in _windows(line):
+            for pattern, detector in _DETECTORS:
+                if any(_is_key(match) for expression in detector.denylist for match in expression.finditer(window)):
+                    yield SensitiveContent(pattern, number)
+                    return
+
+
+def _is_key(match: re.Match[str]) -> bool:
+    # The group is the key where words around it are part of the expression, but in some only the beginning of a key.
+    groups = [group for group in match.groups() if group and len(group) >= _SHORTEST_VALUE_CHARACTERS]
+    return not is_placeholder(groups[-1] if groups else match[0])
+
+
+def _windows(line: str) -> Iterator[str]:
+    step = _WINDOW_CHARACTERS - _OVERLAP_CHARACTERS
+    for start in range(0, max(1, len(line) - _OVERLAP_CHARACTERS), step):
+        yield line[start : start + _WINDOW_CHARACTERS]
+
+
+_SEPARATOR: Final = r"""["'`*_\]]{0,4}[ \t]{0,4}(?::=|=>|->|={1,2}|[:|]|[ \t](?:is|are|was|lautet))["'`*_ \t]{0,6}"""
+
+_EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
+    (
+        SensitivePattern.PRIVATE_KEY,
+        re.compile(
+            r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            # Whitespace, as it is or escaped, and the headers of PGP and of encrypted keys.
+            r"(?:[\s\"'>|+]|\\[nr]|[A-Za-z-]{1,30}: [^\n]{0,100}\n){0,60}(?P<value>[A-Za-z0-9+/]{24})"
+        ),
+    ),
+    (SensitivePattern.PRIVATE_KEY, re.compile(r"AGE-SECRET-KEY-1(?P<value>[A-Z0-9]{58})")),
+    (
+        SensitivePattern.JWT,
+        re.compile(r"(?<![\w-])eyJ[\w-]{8,4000}\.(?P<value>eyJ[\w-]{8,16000}\.[\w-]{16,4000})", re.ASCII),
+    ),
+    (SensitivePattern.KB_API_KEY, re.compile(r"(?<![A-Za-z0-9])kb_[0-9a-f]{12,16}_(?P<value>[\w-]{20,100})", re.ASCII)),
+    (
+        SensitivePattern.GITHUB_TOKEN,
+        re.compile(r"(?<![A-Za-z0-9])github_pat_(?P<value>\w{40,100})", re.ASCII),
+    ),
+    (
+        SensitivePattern.PROVIDER_KEY,
+        re.compile(
+            r"(?<![\w-])(?:sk-|sk_|gsk_|hf_|r8_|pplx-|xai-|nvapi-|AIza|ya29\.|glpat-|gldt-|dop_v1_|shpat_|lin_api_"
+            r"|pypi-|whsec_|tskey-|dckr_pat_|hvs\.)(?P<value>[\w-]{20,300})",
+            re.ASCII,
+        ),
+    ),
+    (
+        SensitivePattern.AZURE_KEY,
+        re.compile(r"(?i:account_?key|shared_?access_?key)\s{0,4}[=:]\s{0,4}(?P<value>[A-Za-z0-9+/]{40,88})"),
+    ),
+    (SensitivePattern.AZURE_KEY, re.compile(r"[?&]sig=(?P<value>[A-Za-z0-9%+/]{40,100})")),
+    (
+        SensitivePattern.BEARER_TOKEN,
+        re.compile(r"(?<![A-Za-z])(?i:bearer)[ \t]{1,4}[\"'`]?(?P<value>[\w.~+/-]{16,500})", re.ASCII),
+    ),
+    (
+        SensitivePattern.BASIC_AUTH,
+        re.compile(r"(?<![A-Za-z])(?i:basic)[ \t]{1,4}(?P<base64>[A-Za-z0-9+/]{8,500}={0,2})(?![\w-])"),
+    ),
+    (
+        SensitivePattern.API_KEY,
+        re.compile(
+            r"(?:(?i:api|access|secret|auth|client|private|signing|encryption|webhook|master|session|refresh|bot|deploy"
+            r"|service|account)[ _-]?(?i:key|token|secret)|(?<![A-Za-z_-])(?i:token|secret))"
+            rf"{_SEPARATOR}(?P<value>[\w.+/~-]{{16,500}})",
+            re.ASCII,
+        ),
+    ),
+    (
+        SensitivePattern.PASSWORD,
+        re.compile(
+            r"(?:(?i:password|passwd|passwort|kennwort|passphrase|passcode|contraseña|mot de passe)"
+            r"|(?<![A-Za-z])(?i:pwd|pass|pw))"
+            rf"{_SEPARATOR}(?P<value>[^\s\"'`<>(){{}}\[\],;&|]{{6,128}})"
+        ),
+    ),
+)
+
+
+def _places_of_expressions(text: str) -> Iterator[SensitiveContent]:
+    """Yield the first place of each expression."""
+    for pattern, expression in _EXPRESSIONS:
+        for match in expression.finditer(text):
+            if _is_credential(pattern, match):
+                yield SensitiveContent(pattern, text.count("\n", 0, match.start()) + 1)
+                break
+
+
+def _is_credential(pattern: SensitivePattern, match: re.Match[str]) -> bool:
+    match pattern:
+        case SensitivePattern.BASIC_AUTH:
+            return _has_password(match["base64"])
+        case SensitivePattern.PASSWORD:
+            return _is_password(match["value"])
+        case SensitivePattern.PRIVATE_KEY | SensitivePattern.JWT:
+            return not is_placeholder(match["value"])
+        case _:
+            return not is_placeholder(match["value"]) and not is_wordlike(match["value"])
+
+
+def _has_password(encoded: str) -> bool:
+    """Say whether a value of an `Authorization: Basic` header has a password that isn't a placeholder."""
+    try:
+        user, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return bool(user and colon and password) and not is_placeholder(password)
+
+
+_ADDRESS: Final = re.compile(r"[a-z]+://|[\w.+-]+@[\w-]+\.\w", re.IGNORECASE)
+
+
+def _is_password(value: str) -> bool:
+    """Say whether a value after the word password is one: words are not, because prose has them there."""
+    value = value.rstrip(".:!?*_")
+    return (
+        len(value) >= 6
+        and (any(character.isdigit() for character in value) or re.search(r"\w[!$%^*@]\w", value) is not None)
+        and not _ADDRESS.match(value)
+        and not is_placeholder(value)
+        and not is_wordlike(value)
+    )

@@ -1,0 +1,67 @@
+"""Credentials are found with their line, harmless texts pass, and no text takes long."""
+
+import codecs
+import json
+from pathlib import Path
+from time import process_time
+from typing import Final
+
+import pytest
+
+from kb_knowledge.content_check import refuse_sensitive
+from kb_shared.errors import RequestError
+from kb_shared.observability.metrics import CONTENT_REFUSED
+from kb_shared.text.sensitive_content import find_sensitive
+
+FOLDER: Final = Path(__file__).parent
+CREDENTIALS: Final = [json.loads(line) for line in (FOLDER / "credentials_rot13.jsonl").read_text().splitlines()]
+"""Invented credentials in ROT13, so that other programs which look for credentials don't find these."""
+HARMLESS: Final = (FOLDER / "harmless.txt").read_text().splitlines()
+LONG_CHARACTERS: Final = 200_000
+# Each repeats the beginning of an expression that a naive one would follow to the end of the text, again and again.
+HOSTILE: Final = ("eyJ", "://a:", "aws key ", "artif ", "password is ", "-----BEGIN PRIVATE KEY-----", "\n", "xoxb-1")
+
+
+def decode(row: dict[str, str]) -> str:
+    return codecs.decode(row["rot13"], "rot13")
+
+
+def test_the_corpus_has_50_credentials_and_200_harmless_texts() -> None:
+    assert len({row["rot13"] for row in CREDENTIALS}) == 50
+    assert len(set(HARMLESS)) == 200
+
+
+def test_each_credential_is_found_with_its_pattern_and_its_line() -> None:
+    found = [(place.pattern, place.line) if (place := find_sensitive(decode(row))) else None for row in CREDENTIALS]
+    assert found == [(row["pattern"], row["line"]) for row in CREDENTIALS]
+
+
+def test_harmless_texts_pass_also_all_in_one_text() -> None:
+    assert [text for text in HARMLESS if find_sensitive(text)] == []
+    assert find_sensitive("\n".join(HARMLESS)) is None
+
+
+def test_a_credential_in_the_middle_of_a_long_line_is_found() -> None:
+    for row in CREDENTIALS:
+        if row["line"] == 1:
+            place = find_sensitive("max 200 tokens\n" + "word " * 347 + decode(row) + " word" * 500)
+            assert place is not None, row
+            assert place.line == 2
+
+
+def test_no_text_takes_more_time_than_its_length_explains() -> None:
+    began = process_time()
+    for seed in HOSTILE:
+        find_sensitive((seed * LONG_CHARACTERS)[: LONG_CHARACTERS // 4])
+    assert process_time() - began < 20, "of a quadratic expression, one of these texts alone would take minutes"
+
+
+def test_a_refusal_names_pattern_line_and_field_but_not_the_credential() -> None:
+    for row in CREDENTIALS:
+        counted = CONTENT_REFUSED.labels(row["pattern"])._value.get()
+        with pytest.raises(RequestError) as refused:
+            refuse_sensitive(decode(row), field="content")
+        assert refused.value.extra == {"pattern": row["pattern"], "line": row["line"], "field": "content"}
+        words = {word for word in decode(row).split() if len(word) > 5 and any(letter.isdigit() for letter in word)}
+        assert not [word for word in words if word in refused.value.detail]
+        assert CONTENT_REFUSED.labels(row["pattern"])._value.get() == counted + 1
