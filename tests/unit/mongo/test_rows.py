@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kb_api
+import kb_knowledge.store
 import kb_search.store
 import kb_shared.mongo
 from kb_shared.mongo import agents, documents
@@ -21,6 +22,8 @@ from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.rows import RowMapper, UnreadableRow
 
 WITHOUT_MAPPER = {
+    "crawl_frontier": "the fields of one class, and a kind of its own for robots.txt",
+    "source_files": "files of GridFS, which its driver reads",
     "citations": "the server computes figures from its rows",
     "embedding_cache": "a hash and its vector; only the vector is read",
     "leases": "an owner, which the same command has written",
@@ -36,7 +39,7 @@ st.register_type_strategy(ObjectId, st.binary(min_size=12, max_size=12).map(Obje
 
 def modules() -> dict[str, Any]:
     found = {}
-    for package in (kb_shared.mongo, kb_search.store, kb_api):
+    for package in (kb_shared.mongo, kb_search.store, kb_knowledge.store, kb_api):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not info.name.endswith(".__main__"):
                 found[info.name] = importlib.import_module(info.name)
@@ -71,6 +74,8 @@ def instances(mapper: RowMapper[Any]) -> st.SearchStrategy[Any]:
 
 
 def any_value(annotation: str) -> st.SearchStrategy[Any]:
+    if annotation.startswith("tuple"):
+        return st.just(({"a": 1},))
     return st.just([{"a": 1}] if annotation.startswith("list") else {"a": 1})
 
 

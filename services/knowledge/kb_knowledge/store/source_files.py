@@ -1,4 +1,7 @@
-"""`source_files`: uploaded files of sources, in GridFS. A file that no source names is deleted after a day."""
+"""`source_files`: uploaded files of sources, in GridFS. A file that no source names is deleted after a day.
+
+The id of a file in GridFS begins with its organization, so that its chunks do, too: `{organization_id}/{file_id}`.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ NAME = "source_files"
 FILES: Final = f"{NAME}.files"
 MAX_FILE_BYTES: Final = 50 * 2**20
 UNUSED_KEPT: Final = timedelta(days=1)
-FILE_INDEXES = [IndexModel([("metadata.organization_id", ASCENDING), ("uploadDate", ASCENDING)])]
+FILE_INDEXES = [IndexModel([("uploadDate", ASCENDING)])]
 
 
 class FileTooLarge(Exception):
@@ -29,6 +32,10 @@ class SourceFileKey:
     organization_id: str
     file_id: str
 
+    @property
+    def stored_id(self) -> str:
+        return f"{self.organization_id}/{self.file_id}"
+
 
 async def put(
     database: Database, organization_id: str, pieces: AsyncIterator[bytes], *, filename: str
@@ -38,9 +45,8 @@ async def put(
     Raises:
         FileTooLarge: it has more than 50 MB.
     """
-    file_id, size = ObjectId(), 0
-    metadata = {"organization_id": organization_id}
-    file = _bucket(database).open_upload_stream_with_id(file_id, filename, metadata=metadata)
+    key, size = SourceFileKey(organization_id, str(ObjectId())), 0
+    file = _bucket(database).open_upload_stream_with_id(key.stored_id, filename)
     try:
         async for piece in pieces:
             size += len(piece)
@@ -50,35 +56,29 @@ async def put(
         await file.abort()
         raise
     await file.close()
-    return str(file_id), size
+    return key.file_id, size
 
 
 async def exists(database: Database, key: SourceFileKey) -> bool:
-    return ObjectId.is_valid(key.file_id) and await database[FILES].find_one(_query(key), {"_id": 1}) is not None
+    return await database[FILES].find_one({"_id": key.stored_id}, {"_id": 1}) is not None
 
 
 async def find(database: Database, key: SourceFileKey) -> bytes | None:
     """Return the contents of a file; None if it does not exist or is another organization's."""
-    if not await exists(database, key):
-        return None
     try:
-        stream = await _bucket(database).open_download_stream(ObjectId(key.file_id))
+        stream = await _bucket(database).open_download_stream(key.stored_id)
         return bytes(await stream.read())
     except NoFile:
         return None
-
-
-async def delete(database: Database, key: SourceFileKey) -> None:
-    if await exists(database, key):
-        await _bucket(database).delete(ObjectId(key.file_id))
 
 
 async def delete_unused(database: Database) -> int:
     """Delete files of all organizations that no source has named for a day; return their number."""
     old = {"uploadDate": {"$lt": datetime.now(UTC) - UNUSED_KEPT}}
     deleted = 0
-    async for row in database[FILES].find(old, {"metadata": 1}):
-        named = {"organization_id": row["metadata"]["organization_id"], "config.file_id": str(row["_id"])}
+    async for row in database[FILES].find(old, {"_id": 1}):
+        organization_id, _, file_id = row["_id"].partition("/")
+        named = {"organization_id": organization_id, "config.file_id": file_id}
         if await database[knowledge_sources.NAME].find_one(named, {"_id": 1}) is None:
             await _bucket(database).delete(row["_id"])
             deleted += 1
@@ -92,7 +92,3 @@ def _check_size(size: int) -> None:
 
 def _bucket(database: Database) -> AsyncGridFSBucket:
     return AsyncGridFSBucket(database, bucket_name=NAME)
-
-
-def _query(key: SourceFileKey) -> dict[str, object]:
-    return {"_id": ObjectId(key.file_id), "metadata.organization_id": key.organization_id}
