@@ -78,7 +78,7 @@ FROM tools AS kb-search-parts
 COPY images/kb-search.lock images/
 RUN ["python", "images/install.py", "dependencies", "images/kb-search.lock"]
 COPY --from=wheels /wheels /wheels
-RUN ["python", "images/install.py", "packages", "kb_contracts", "kb_shared", "kb_search"]
+RUN ["python", "images/install.py", "packages", "kb_contracts", "kb_shared", "kb_client", "kb_search"]
 
 FROM service AS kb-search
 LABEL org.opencontainers.image.title="kb-search" \

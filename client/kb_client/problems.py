@@ -401,6 +401,14 @@ class SensitiveContentError(HttpUnprocessableContent):
     """
 
 
+class GraphTooLargeError(HttpUnprocessableContent):
+    """`graph-too-large`, status 422.
+
+    The edges within `depth` of the node need more memory than MongoDB gives a traversal: ask with a smaller
+    `depth`, or keep long texts in entries instead of in properties of edges.
+    """
+
+
 class BudgetExhaustedError(HttpPaymentRequired):
     """`budget-exhausted`, status 402.
 
@@ -529,6 +537,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "entry-not-failed": EntryNotFailedError,
     "cursor-of-other-filters": CursorOfOtherFiltersError,
     "sensitive-content": SensitiveContentError,
+    "graph-too-large": GraphTooLargeError,
     "budget-exhausted": BudgetExhaustedError,
     "unknown-price": UnknownPriceError,
     "unavailable": UnavailableError,

@@ -181,7 +181,10 @@ class Stack:
         }
 
     def _environment_of(self, name: str) -> dict[str, str]:
-        return {**self.environment, **self._env_of.get(name.partition(":")[0], {})}
+        package = name.partition(":")[0]
+        # Search calls kb-api to manage knowledge bases over MCP.
+        own = {"KB_API_URL": self._url_of("kb_api")} if package == "kb_search" else {}
+        return {**own, **self.environment, **self._env_of.get(package, {})}
 
     @property
     def api_key(self) -> str:
@@ -371,7 +374,7 @@ class Stack:
             await self.monitoring.start()
 
     def _url_of(self, name: str) -> str:
-        """Return the URL of a service for the gateway; nothing listens there if the service is not started."""
+        """Return the URL of a service for others; nothing listens there if the service is not started."""
         if name in self.services:
             return self.services[name].url
         return f"http://127.0.0.1:{self.ports.reserve(name.replace('_', '-'))}"

@@ -36,8 +36,9 @@ def test_a_client_without_extras_needs_only_contracts_and_httpx() -> None:
     assert {each for each in installed_with("kb-client") if each.startswith("kb-")} == {"kb-client", "kb-contracts"}
 
 
-def test_contracts_need_only_pydantic() -> None:
-    assert requires("kb-contracts") == ["pydantic>=2.14"]
+def test_contracts_need_only_pydantic_and_jinja2_for_its_templates() -> None:
+    assert installed_with("kb-contracts") - installed_with("pydantic") == {"kb-contracts"}
+    assert installed_with("kb-contracts[jinja2]") - installed_with("kb-contracts") == {"jinja2", "markupsafe"}
 
 
 def test_the_reconciler_installs_nothing_for_models() -> None:

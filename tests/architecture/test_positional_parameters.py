@@ -16,6 +16,7 @@ PACKAGES: Final = ("client", "contracts", "local", "services", "shared")
 MOST: Final = 3
 
 IMPOSED: Final = {
+    "client/kb_client/knowledge/knowledge_base.py:KnowledgeBase.__init__": "the order that programs with stores know",
     "services/search/kb_search/runs/answer_schema.py:_within_budget.checked": "jsonschema calls it",
     "services/search/kb_search/runs/answer_schema.py:_refusing_unsupported.checked": "jsonschema calls it",
     "services/search/kb_search/runs/answer_schema.py:_unique_items": "jsonschema calls it",

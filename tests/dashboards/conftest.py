@@ -25,6 +25,8 @@ SETTINGS = {
     "KB_RECONCILE_FULL_INTERVAL_S": "5",
     "KB_RECONCILE_GRACE_S": "1",
     "KB_CHAT_PATIENCE_S": "2",
+    # The receivers of webhooks are on this machine.
+    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
     # Of the attack on one organization's share.
     "KB_HTTP_MAX_ACTIVE_OF_ORGANIZATION": "1",
 }

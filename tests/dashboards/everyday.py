@@ -1,4 +1,4 @@
-"""What users and upstreams do all day: documents that change, searches, runs of chat models."""
+"""What users and upstreams do all day: documents that change, searches, runs of chat models, events, webhooks."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,7 @@ import httpx
 from kb_client.events import PublishingFailed
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import SystemUnderTest
+from tests.integration.kb_api.test_webhooks import Receiver
 from tests.noisy_neighbour.neighbourhood import NeighbourClient
 
 PAUSE_S: Final = 0.2
@@ -33,7 +34,14 @@ class Everyday:
 
     async def go_on(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for work in (self._change_documents(), self._search(), self._run(), self._be_two_organizations()):
+            for work in (
+                self._change_documents(),
+                self._search(),
+                self._run(),
+                self._be_two_organizations(),
+                self._follow_events(),
+                self._receive_webhooks(),
+            ):
                 group.create_task(work)
 
     async def _change_documents(self) -> None:
@@ -84,6 +92,24 @@ class Everyday:
                 body = {"query": f"bridge {uuid4().hex}", "mode": "text"}
                 await asyncio.gather(*(quietly(other.post(path, json=body)) for _ in range(AT_ONCE)))
                 await asyncio.sleep(PAUSE_S)
+
+    async def _follow_events(self) -> None:
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            with contextlib.suppress(httpx.HTTPError):
+                async with self.system.http.stream("GET", "/events", headers=headers, timeout=None) as answer:
+                    async for _ in answer.aiter_lines():
+                        pass
+            await asyncio.sleep(PAUSE_S)
+
+    async def _receive_webhooks(self) -> None:
+        """Receive events at one address; another one is gone, and what is sent there is given up again and again."""
+        async with Receiver().serve() as receiver, Receiver(statuses=[410]).serve() as gone:
+            (await self.system.http.post("/webhooks", json={"url": receiver.url})).raise_for_status()
+            created = (await self.system.http.post("/webhooks", json={"url": gone.url})).raise_for_status().json()
+            while True:
+                await quietly(self.system.http.put(f"/webhooks/{created['webhook_id']}", json={"enabled": True}))
+                await asyncio.sleep(2)
 
 
 async def quietly(request: Awaitable[httpx.Response]) -> httpx.Response | None:

@@ -159,4 +159,34 @@ MUTANTS: Final = (
             "test_what_is_written_during_a_detection_is_looked_at_in_the_next_round",
         ),
     ),
+    Mutant(
+        "all-that-a-model-saw-counts-as-cited",
+        "services/search/kb_search/runs/run_recorder.py",
+        old="            cited=(passage.kb_id, passage.citation) in cited,\n",
+        new="            cited=bool(cited),\n",
+        caught_by=in_file(
+            "tests/integration/runs/test_citations.py",
+            "test_each_chunk_that_the_model_saw_is_a_row_and_only_cited_ones_count_as_cited",
+        ),
+    ),
+    Mutant(
+        "an-older-deletion-takes-the-citations-of-a-document",
+        "services/indexer/kb_indexer/fan_out.py",
+        old="        if isinstance(event, DocumentDeleted) and not document.alive:\n",
+        new="        if isinstance(event, DocumentDeleted):\n",
+        caught_by=in_file(
+            "tests/integration/indexer/test_fan_out.py",
+            "test_citations_are_deleted_with_their_document_and_an_older_deletion_leaves_them",
+        ),
+    ),
+    Mutant(
+        "the-search-before-the-model-speaks-is-not-shown-to-it",
+        "services/search/kb_search/runs/run_execution.py",
+        old="messages=self._plan.messages([build_context(results)])",
+        new="messages=self._plan.messages()",
+        caught_by=in_file(
+            "tests/integration/runs/test_auto_search.py",
+            "test_an_agent_that_never_calls_its_tool_cites_the_right_passage",
+        ),
+    ),
 )

@@ -47,6 +47,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "events-expired": (410,),
     "filter-building": (409,),
     "filter-too-broad": (422,),
+    "graph-too-large": (422,),
     "idempotency-key-in-use": (409,),
     "idempotency-key-reused": (422,),
     "immutable-field": (422,),

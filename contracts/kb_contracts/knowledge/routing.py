@@ -1,8 +1,8 @@
 """Routing of each part of a retrieval to a section of a prompt, by info type."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from kb_contracts.knowledge.entry_fields import KNOWN_INFO_TYPES
 from kb_contracts.knowledge.merging import merge_pieces
@@ -23,6 +23,10 @@ class RoutedSection:
     global_metadata: Mapping[str, PropertyValue] = field(default_factory=dict)
     pieces: list[RetrievedPiece] = field(default_factory=list)
     relations: list[GraphRelation] = field(default_factory=list)
+
+
+SectionFormatter: TypeAlias = Callable[[RoutedSection], str]
+"""Function that writes a section."""
 
 
 def route(result: RetrievalResult, *, metadata_info_type: str = METADATA_INFO_TYPE) -> dict[str, RoutedSection]:
@@ -51,11 +55,23 @@ def format_section(section: RoutedSection, *, item_delimiter: str = ITEM_DELIMIT
 
 
 def format_sections(
-    result: RetrievalResult, *, metadata_info_type: str = METADATA_INFO_TYPE, item_delimiter: str = ITEM_DELIMITER
+    result: RetrievalResult,
+    *,
+    metadata_info_type: str = METADATA_INFO_TYPE,
+    item_delimiter: str = ITEM_DELIMITER,
+    formatters: Mapping[str, SectionFormatter] | None = None,
 ) -> dict[str, str]:
-    """Return the text of each section by info type."""
-    sections = route(result, metadata_info_type=metadata_info_type)
-    return {name: format_section(section, item_delimiter=item_delimiter) for name, section in sections.items()}
+    """Return the text of each section by info type.
+
+    Args:
+        formatters: formatter of the section of an info type, in place of `format_section`.
+    """
+    chosen = formatters or {}
+    texts = {
+        name: chosen[name](section) if name in chosen else format_section(section, item_delimiter=item_delimiter)
+        for name, section in route(result, metadata_info_type=metadata_info_type).items()
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
 def _info_type_of(relation: GraphRelation, info_types: Mapping[str, str]) -> str:

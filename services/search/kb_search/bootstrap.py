@@ -16,6 +16,7 @@ from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
 from kb_search.log_queries import QueryLog
 from kb_search.mcp.endpoint import McpEndpoint
+from kb_search.mcp.management_tools import Management
 from kb_search.mcp.tools import McpTools
 from kb_search.retrieval.explain_search import SearchExplainer
 from kb_search.retrieval.last_searched import LastSearched
@@ -71,7 +72,8 @@ async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[
 
 def create_app(settings: SearchSettings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
     """Connect the routes to clients that exist already."""
-    last_searched, query_log = LastSearched(database), QueryLog(database)
+    kept = timedelta(days=settings.insights_kept_days)
+    last_searched, query_log = LastSearched(database), QueryLog(database, kept=kept)
     fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
 
     search = KnowledgeBaseSearch(
@@ -96,18 +98,28 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         chat=chat,
         fair_queue=fair_queue,
         max_passage_tokens=settings.run_passage_tokens,
-        citations_kept=timedelta(days=settings.insights_kept_days),
+        citations_kept=kept,
     )
     preparation = Preparation(database, chat, settings)
     checks = AuthoringChecks(database, preparation, settings)
+    management = None if settings.api_url is None else Management(settings.api_url)
     mcp = McpEndpoint(
-        McpTools(database, search, limits=limits, fair_queue=fair_queue, max_passage_tokens=settings.run_passage_tokens)
+        McpTools(
+            database,
+            search,
+            limits=limits,
+            fair_queue=fair_queue,
+            max_passage_tokens=settings.run_passage_tokens,
+            management=management,
+        )
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.running():
             yield
+        if management is not None:
+            await management.close()
         await conductor.close()
         await last_searched.close()
         await query_log.close()

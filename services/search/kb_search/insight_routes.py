@@ -135,6 +135,7 @@ async def queries(
     ] = "top",
     kb_id: InsightKbId = None,
     origin: Annotated[Origin | None, Query(description="Only searches of clients of this kind.")] = None,
+    agent_id: Annotated[str | None, Query(max_length=128, description="Only searches of runs of this agent.")] = None,
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
@@ -143,7 +144,7 @@ async def queries(
     """List the queries of the time range, with their results and durations.
 
     A key that is limited to knowledge bases sees searches that were in these only. Failed searches are included. Of
-    each search only the request for the first page counts; it is kept for 90 days.
+    each search only the request for the first page counts; it is kept for `KB_INSIGHTS_KEPT_DAYS`, 90 days by default.
     """
     since, until = _time_range(since, until)
     found, total = await query_log.asked(
@@ -154,6 +155,7 @@ async def queries(
         until=until,
         kb_id=kb_id,
         origin=origin,
+        agent_id=agent_id,
         limited_to=caller.kb_ids,
         skip=skip,
         limit=limit,
@@ -179,7 +181,9 @@ async def searches(
     since: Since = None,
     until: Until = None,
 ) -> SearchInsights:
-    """Count the searches of the time range by day, kind of client and knowledge base. They are kept for 90 days."""
+    """Count the searches of the time range by day, kind of client and knowledge base. They are kept
+    for `KB_INSIGHTS_KEPT_DAYS`, 90 days by default.
+    """
     since, until = _time_range(since, until)
     groups = {each for each in get_args(SearchGroup) if each in group_by.split(",")}
     counted = await query_log.count_searches(

@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -21,8 +22,9 @@ class QueryLog:
     Queries that can't be stored are lost.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, kept: timedelta) -> None:
         self._database = database
+        self._kept = kept
         self._waiting: list[LoggedQuery] = []
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -41,7 +43,7 @@ class QueryLog:
                 await asyncio.wait_for(self._closing.wait(), COLLECTED_FOR_S)
             batch, self._waiting = self._waiting, []
             try:
-                await query_log.insert(self._database, batch)
+                await query_log.insert(self._database, batch, kept=self._kept)
             except PyMongoError as error:
                 # The text of the error would contain the queries.
                 log.warning("query_log.write_failed", queries=len(batch), error=type(error).__name__)

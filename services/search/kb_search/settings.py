@@ -33,8 +33,10 @@ class SearchSettings(ChatSettings, HttpSettings):
     run_document_tokens: int = 8_000
     """Tokens of the document that a run is about; the rest is left out."""
 
+    api_url: str | None = None
+    """Address of kb-api, which carries out the MCP tools that manage knowledge bases. None: there are no such tools."""
     insights_kept_days: int = Field(default=90, ge=1, le=3_650)
-    """Days for which rows about cited chunks are kept. It applies to rows that are written from now on."""
+    """Days for which logged queries and rows about cited chunks are kept. It applies to rows written from now on."""
 
     max_prompts: int = Field(default=1_000, ge=0)
     """Limit per organization; 0, here and below: no limit."""

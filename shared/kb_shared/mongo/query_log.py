@@ -1,4 +1,4 @@
-"""`query_log`: queries of searches with their outcomes, kept for 90 days, for reports on what people search for."""
+"""`query_log`: queries of searches with their outcomes, for reports on what people and agents search for."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
@@ -11,10 +11,9 @@ from kb_contracts.api.insights import Insight, SearchGroup
 from kb_shared.mongo.database import Database, Row
 
 NAME = "query_log"
-KEPT_FOR: Final = timedelta(days=90)
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("asked_at", DESCENDING)]),
-    IndexModel([("asked_at", ASCENDING)], expireAfterSeconds=int(KEPT_FOR.total_seconds())),
+    IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0),
 ]
 
 Origin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
@@ -40,6 +39,8 @@ class LoggedQuery:
     key_id: str
     run_id: str | None
     asked_at: datetime
+    agent_id: str | None = None
+    """Agent whose run searched; None for other searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,15 @@ class AskedQuery:
     last_asked_at: datetime
 
 
-async def insert(database: Database, queries: Sequence[LoggedQuery]) -> None:
-    await database[NAME].insert_many([_to_row(query) for query in queries], ordered=False)
+async def insert(database: Database, queries: Sequence[LoggedQuery], *, kept: timedelta) -> None:
+    """Store queries, which are deleted after `kept`."""
+    await database[NAME].insert_many([_to_row(query, kept) for query in queries], ordered=False)
 
 
-def _to_row(query: LoggedQuery) -> Row:
+def _to_row(query: LoggedQuery, kept: timedelta) -> Row:
     row = {each.name: getattr(query, each.name) for each in fields(query)}
-    return {**row, "kb_ids": list(query.kb_ids), "same": " ".join(query.query.casefold().split())}
+    same = " ".join(query.query.casefold().split())
+    return {**row, "kb_ids": list(query.kb_ids), "same": same, "expires_at": query.asked_at + kept}
 
 
 _WANTED: Final[dict[Insight, dict[str, Any]]] = {
@@ -93,6 +96,7 @@ async def asked(
     until: datetime,
     kb_id: str | None = None,
     origin: Origin | None = None,
+    agent_id: str | None = None,
     limited_to: Collection[str] | None = None,
     skip: int,
     limit: int,
@@ -109,6 +113,8 @@ async def asked(
         match["kb_ids"] = kb_id
     if origin is not None:
         match["origin"] = origin
+    if agent_id is not None:
+        match["agent_id"] = agent_id
     if limited_to is not None:
         match["$nor"] = [{"kb_ids": {"$elemMatch": {"$nin": list(limited_to)}}}, {"kb_ids": []}]
     group = {

@@ -19,11 +19,13 @@ from kb_shared.mongo import (
     document_texts,
     documents,
     embedding_cache,
+    entities,
     idempotency_keys,
     index_jobs,
     kb_slots,
     knowledge_bases,
     knowledge_entries,
+    knowledge_graph,
     llm_providers,
     provider_pauses,
     query_log,
@@ -34,7 +36,13 @@ from kb_shared.mongo import (
     tags,
 )
 
-TENANT_DATA = {knowledge_entries.TOMBSTONES, runs.THREADS, reconcile_plans.REPAIRS, event_log.POSITIONS} | {
+TENANT_DATA = {
+    knowledge_entries.TOMBSTONES,
+    runs.THREADS,
+    reconcile_plans.REPAIRS,
+    event_log.POSITIONS,
+    knowledge_graph.EDGES,
+} | {
     module.NAME
     for module in (
         agents,
@@ -49,6 +57,7 @@ TENANT_DATA = {knowledge_entries.TOMBSTONES, runs.THREADS, reconcile_plans.REPAI
         document_texts,
         documents,
         embedding_cache,
+        entities,
         event_log,
         idempotency_keys,
         index_jobs,
@@ -56,6 +65,7 @@ TENANT_DATA = {knowledge_entries.TOMBSTONES, runs.THREADS, reconcile_plans.REPAI
         knowledge_bases,
         knowledge_entries,
         knowledge_sources,
+        knowledge_graph,
         llm_providers,
         mcp_servers,
         organization_deletions,
@@ -134,6 +144,8 @@ def _pipelines(pipeline: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
         for name in ("$unionWith", "$lookup"):
             if name in stage:
                 yield from _pipelines(stage[name].get("pipeline", []))
+        if "$graphLookup" in stage:
+            yield [{"$match": stage["$graphLookup"].get("restrictSearchWithMatch", {})}]
 
 
 def _of_stage(stage: Mapping[str, Any]) -> Mapping[str, Any]:

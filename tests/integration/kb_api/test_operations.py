@@ -83,7 +83,7 @@ async def test_operations_name_what_was_searched_most_in_the_last_week(
     searches += [searched("f" * 24, kb_ids[1]), searched()]
     searches += [searched(kb_ids[0], days_ago=7.1) for _ in range(20)]
     searches += [searched(kb_ids[0], organization_id=other.organization_id) for _ in range(20)]
-    await query_log.insert(organization.database, searches)
+    await query_log.insert(organization.database, searches, kept=timedelta(days=90))
 
     async def most_searched(of: OrganizationClient) -> list[tuple[str, str, int]]:
         shown = (await of.ok("GET", "/operations"))["most_searched"]

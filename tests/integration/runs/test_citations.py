@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from kb_shared.mongo import citations, documents
+from kb_shared.mongo import citations, documents, query_log
 from kb_shared.mongo.database import Database, Row
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.runs.test_runs import QUESTION, search
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 from tests.scripted_model import ScriptedModel
+from tests.waiting import until
 
 
 async def rows_of(database: Database) -> list[Row]:
@@ -59,6 +60,27 @@ async def test_reports_count_answers_and_what_models_saw_and_name_what_is_never_
     assert await report(agent_id="another") == []
     assert await report(kb_id="another") == []
     assert await report(to=(datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")) == []
+
+
+async def test_searches_of_an_agent_are_reported_apart_from_others(
+    author: Author, knowledge: Knowledge, scripted: ScriptedModel, search_database: Database
+) -> None:
+    agent = await author.make("/agents", name="Facts", model=scripted.name, auto_search=True)
+    await author.make(f"/agents/{agent['agent_id']}/knowledge-base-tools", kb_id=knowledge.kb.kb_id)
+    await scripted.says({"text": "So it is [1]."}, {"tool_calls": [search(BREAD)]}, {"text": "So it is [1]."})
+    await author.run(messages=QUESTION, agent_id=agent["agent_id"])
+    await author.run(messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model=scripted.name)
+
+    async def both_are_logged() -> bool:
+        return await search_database[query_log.NAME].count_documents({}) == 2
+
+    await until(both_are_logged)
+    for query, queries in (
+        ("", {QUESTION[-1]["content"], BREAD}),
+        (f"?agent_id={agent['agent_id']}", {"What is a fence?"}),
+    ):
+        shown = (await author.ask("GET", f"/insights/queries{query}")).json()
+        assert {each["query"] for each in shown["queries"]} == queries
 
 
 async def test_citations_of_a_conversation_are_deleted_with_it(

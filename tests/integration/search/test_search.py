@@ -1,6 +1,6 @@
 """A search over HTTP: what is found, and what is said about it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -162,7 +162,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
 ) -> None:
     exact: list[bool] = []
     query_vector_index = index_queries.query_vector_index
-    query_log = QueryLog(search_database)
+    query_log = QueryLog(search_database, kept=timedelta(days=1))
 
     async def count_exact(*args: Any, **kwargs: Any) -> dict[str, float]:
         exact.append(kwargs["exact"])

@@ -201,6 +201,9 @@ _BY_ORGANIZATION: Final = (
     "source_items",
     "dead_letters",
     "dead_letter_bodies",
+    "entities",
+    "graph_edges",
+    "graph_nodes",
 )
 """Collections whose rows name their organization."""
 
@@ -240,6 +243,10 @@ LAST: Final = (
     "citations",
     "dead_letters",
     "dead_letter_bodies",
+    "entities",
+    # Before the nodes: an edge never lacks one of its nodes.
+    "graph_edges",
+    "graph_nodes",
 )
 SHARED: Final = FIRST + LAST
 

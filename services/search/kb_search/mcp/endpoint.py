@@ -15,9 +15,9 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from kb_search.mcp.tools import TOOLS, McpTools
+from kb_search.mcp.tools import McpTools
 from kb_shared.http.admission import Admission, long_running
-from kb_shared.http.authentication import Caller, authenticate_caller
+from kb_shared.http.authentication import authenticate_caller
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.routing import limited_body
 
@@ -42,7 +42,7 @@ class McpEndpoint:
             "knowledge-bases",
             version=version("kb-shared"),
             instructions=_INSTRUCTIONS,
-            on_list_tools=_list_tools,
+            on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
         self._manager = StreamableHTTPSessionManager(
@@ -66,10 +66,20 @@ class McpEndpoint:
         await self._manager.handle_request(scope, _receive_again(body, receive), send)
 
     async def _call_tool(self, context: ServerRequestContext[Any], called: CallToolRequestParams) -> CallToolResult:
-        request = context.request
-        assert isinstance(request, Request)
-        caller: Caller = request.state.caller
-        return await self._tools.call(caller, called.name, called.arguments or {})
+        request = _request_of(context)
+        key = request.headers["authorization"].partition(" ")[2].strip()
+        return await self._tools.call(request.state.caller, key, name=called.name, arguments=called.arguments or {})
+
+    async def _list_tools(
+        self, context: ServerRequestContext[Any], _: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools.available_to(_request_of(context).state.caller))
+
+
+def _request_of(context: ServerRequestContext[Any]) -> Request:
+    request = context.request
+    assert isinstance(request, Request)
+    return request
 
 
 def _receive_again(body: bytes, receive: Receive) -> Receive:
@@ -80,7 +90,3 @@ def _receive_again(body: bytes, receive: Receive) -> Receive:
         return read.pop() if read else await receive()
 
     return receive_again
-
-
-async def _list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-    return ListToolsResult(tools=list(TOOLS))

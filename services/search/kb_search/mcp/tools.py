@@ -17,6 +17,7 @@ from kb_contracts.api.runs import KbIds
 from kb_contracts.api.search import RequestedKbId
 from kb_contracts.identifiers import Identifier
 from kb_search.mcp.document_chunks import read_document_chunks
+from kb_search.mcp.management_tools import MANAGEMENT_TOOLS, Management
 from kb_search.mcp.tool_results import Blocks, render_document_chunks, render_knowledge_bases, render_search_results
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
@@ -133,31 +134,54 @@ class McpTools:
         limits: RequestLimits,
         fair_queue: FairQueue,
         max_passage_tokens: int,
+        management: Management | None = None,
     ) -> None:
+        """Construct them; without `management` there are no tools that change anything."""
         self._database = database
+        self._management = management
         self._search = search
         self._limits = limits
         self._fair_queue = fair_queue
         self._max_passage_tokens = max_passage_tokens
 
-    async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool. Errors are returned in the result, where the model sees them."""
+    def available_to(self, caller: Caller) -> list[Tool]:
+        """Return the tools that the caller can call, with their descriptions."""
+        if not self._may_manage(caller):
+            return list(TOOLS)
+        return [*TOOLS, *(tool.describe() for tool in MANAGEMENT_TOOLS.values())]
+
+    def _may_manage(self, caller: Caller) -> bool:
+        return self._management is not None and caller.has_scope(Scope.WRITE)
+
+    async def call(self, caller: Caller, key: str, *, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool. Errors are returned in the result, where the model sees them.
+
+        Args:
+            caller: Caller of the request.
+            key: API key of the caller, with which kb-api is called.
+            name: Name of the tool.
+            arguments: Arguments as the model wrote them.
+        """
         # A model may name any other tool.
-        known = name if name in _NAMES else "unknown"
+        known = name if name in _NAMES or name in MANAGEMENT_TOOLS else "unknown"
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.tool.name": known,
             "kb.organization_id": caller.organization_id,
         }
         with tracing.span(spans.MCP_CALL, attributes, of=known) as span:
-            result = await self._call_or_explain(caller, name, arguments)
+            result = await self._call_or_explain(caller, key, name=name, arguments=arguments)
             if result.is_error:
                 span.fail("tool_error")
             return result
 
-    async def _call_or_explain(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _call_or_explain(
+        self, caller: Caller, key: str, *, name: str, arguments: Mapping[str, Any]
+    ) -> CallToolResult:
         try:
             async with self._fair_queue.take_turn(caller.organization_id):
+                if self._management is not None and self._may_manage(caller) and name in MANAGEMENT_TOOLS:
+                    return await self._management.call(caller, key, name=name, arguments=arguments)
                 return await self._call_tool(caller, name, arguments)
         except ValidationError as invalid:
             return _failure(describe_problems(invalid))
@@ -175,7 +199,8 @@ class McpTools:
             return await self._list_knowledge_bases(caller)
         if name == CHUNKS:
             return await self._read_chunks(caller, _ChunksArguments.model_validate(arguments))
-        return _failure(f"Unknown tool. Available tools: {SEARCH}, {LIST}, {CHUNKS}.")
+        available = ", ".join(tool.name for tool in self.available_to(caller))
+        return _failure(f"Unknown tool. Available tools: {available}.")
 
     async def _search_knowledge_bases(self, caller: Caller, arguments: _KnowledgeBaseSearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)

@@ -29,6 +29,8 @@ class SearchCaller:
     key_id: str
     origin: Origin
     run_id: str | None = None
+    agent_id: str | None = None
+    """Agent of the run."""
     is_logged: bool = True
     """False for a search that only explains another one."""
     kb_ids: frozenset[str] | None = None

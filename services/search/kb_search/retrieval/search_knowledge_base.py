@@ -230,6 +230,7 @@ class KnowledgeBaseSearch:
                 key_id=search_caller.key_id,
                 run_id=search_caller.run_id,
                 asked_at=datetime.now(UTC),
+                agent_id=search_caller.agent_id,
             )
         )
 

@@ -68,7 +68,7 @@ class Conductor:
         tools = RunTools(
             self._search,
             plan.organization_id,
-            search_caller=SearchCaller(plan.key_id, "agent", plan.run_id),
+            search_caller=SearchCaller(plan.key_id, "agent", plan.run_id, agent_id=plan.agent_id),
             tools=plan.tools,
             delimiter=plan.delimiter,
             max_spus=plan.limits.max_spus,

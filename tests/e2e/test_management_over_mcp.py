@@ -1,0 +1,89 @@
+"""Tools that manage knowledge bases over MCP: kb-api carries them out with the key of the caller."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from tests.e2e.running_system import RunningSystem
+
+MANAGING = {
+    "create_knowledge_base",
+    "get_knowledge_base",
+    "update_knowledge_base",
+    "delete_knowledge_base",
+    "list_documents",
+    "reindex_knowledge_base",
+    "get_knowledge_base_stats",
+}
+
+
+@asynccontextmanager
+async def connected(running: RunningSystem, *scopes: str) -> AsyncIterator[Client]:
+    """Connect with a new key of the organization."""
+    created = await running.system.http.post("/api-keys", json={"name": "mcp", "scopes": list(scopes)})
+    headers = {"Authorization": f"Bearer {created.raise_for_status().json()['api_key']}"}
+    url = f"{running.system.stack.base_url}/mcp"
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        yield client
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> Any:
+    """Call a tool, expect no error and return its fields, which its text shows, too."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    assert json.loads(text_of(result)) == result.structured_content
+    return result.structured_content
+
+
+def text_of(result: CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def test_a_key_with_write_manages_a_knowledge_base_from_its_creation_to_its_deletion(
+    running: RunningSystem,
+) -> None:
+    tag, other = await running.create_tags(2)
+    await running.publish(running.upstream.ocr(f"mcp-{tag}", ["A fence is a write."], tags=[tag]))
+    async with connected(running, "read", "search", "write", "admin") as client:
+        created = await called(client, "create_knowledge_base", name="Made over MCP", tag_ids=[tag], description="Try")
+        kb_id = created["kb_id"]
+        await running.system.until_found(kb_id, [f"mcp-{tag}"])
+        listed = await called(client, "list_documents", kb_id=kb_id)
+        assert [each["document_id"] for each in listed["documents"]] == [f"mcp-{tag}"]
+        assert (await called(client, "get_knowledge_base_stats", kb_id=kb_id))["document_count"] == 1
+        await called(client, "update_knowledge_base", kb_id=kb_id, name="Renamed", tag_ids=[tag, other])
+        shown = await called(client, "get_knowledge_base", kb_id=kb_id)
+        assert (shown["name"], shown["description"], shown["tag_ids"]) == ("Renamed", "Try", [tag, other])
+        await called(client, "reindex_knowledge_base", kb_id=kb_id)
+        await called(client, "delete_knowledge_base", kb_id=kb_id)
+        gone = await client.call_tool("get_knowledge_base", {"kb_id": kb_id})
+        assert gone.is_error
+
+
+async def test_a_key_without_write_neither_sees_nor_calls_them(running: RunningSystem) -> None:
+    async with connected(running, "read", "search") as client:
+        assert MANAGING.isdisjoint(tool.name for tool in (await client.list_tools()).tools)
+        for tool in MANAGING:
+            refused = await client.call_tool(tool, {"kb_id": "65f1c2a3b4d5e6f708192a3b"})
+            assert (refused.is_error, "Unknown tool" in text_of(refused)) == (True, True)
+
+
+async def test_errors_say_what_to_do(running: RunningSystem) -> None:
+    async with connected(running, "read", "write") as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} >= MANAGING
+        unknown = await client.call_tool("get_knowledge_base", {"kb_id": "65f1c2a3b4d5e6f708192a3b"})
+        assert (unknown.is_error, "knowledge base" in text_of(unknown)) == (True, True)
+        for arguments in ({"name": "No tags"}, {"name": "", "tag_ids": ["a"]}, {"name": "x", "tag_ids": ["a"], "y": 1}):
+            refused = await client.call_tool("create_knowledge_base", arguments)
+            assert (refused.is_error, "arguments can't be used" in text_of(refused)) == (True, True)
