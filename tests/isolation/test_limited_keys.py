@@ -141,6 +141,22 @@ CLOSED: Final = {
     "DELETE /knowledge-entries/{entry_id}",
     "GET /knowledge-entries/{entry_id}/chunks",
     "POST /knowledge-entries/{entry_id}/retry",
+    "POST /knowledge-sources",
+    "GET /knowledge-sources",
+    "POST /knowledge-sources/files",
+    "GET /knowledge-sources/{source_id}",
+    "PATCH /knowledge-sources/{source_id}",
+    "DELETE /knowledge-sources/{source_id}",
+    "POST /knowledge-sources/{source_id}/run",
+    "POST /knowledge-sources/{source_id}/preview",
+    "GET /knowledge-sources/{source_id}/runs",
+    "GET /knowledge-sources/{source_id}/runs/{source_run_id}",
+    "POST /knowledge-sources/{source_id}/runs/{source_run_id}/cancel",
+    "POST /mcp-servers",
+    "GET /mcp-servers",
+    "GET /mcp-servers/{mcp_server_id}",
+    "PATCH /mcp-servers/{mcp_server_id}",
+    "DELETE /mcp-servers/{mcp_server_id}",
 }
 """Routes about the whole organization, which are 403."""
 

@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_contracts import topics
-from kb_knowledge import entry_routes
+from kb_knowledge import entry_routes, mcp_server_routes, source_routes
 from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.embedding_providers import EmbeddingProviders
 from kb_knowledge.indexes import COLLECTIONS
@@ -37,7 +37,7 @@ from kb_shared.service import process
 
 GROUP_OUTCOMES: Final = "kb-knowledge-outcomes"
 TOPICS_OF_GROUPS: Final[Mapping[str, Sequence[topics.Topic]]] = {GROUP_OUTCOMES: [topics.KB_EVENTS]}
-ROUTERS: Final = (entry_routes.router,)
+ROUTERS: Final = (entry_routes.router, source_routes.router, mcp_server_routes.router)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from kb_shared.settings import HttpSettings, KnowledgeBaseSettings
 class KnowledgeStoreSettings(KnowledgeBaseSettings):
     """Settings of the service and of the runner of its sources."""
 
-    allow_private_sources: bool = False
-    """Permission for sources and MCP servers to have addresses that are private, or ports other than 80 and 443."""
     max_knowledge_entries: int = Field(default=100_000, ge=0)
     """Limit per organization; 0: no limit."""
 

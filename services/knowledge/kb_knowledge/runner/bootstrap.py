@@ -76,7 +76,7 @@ class SourceRunnerProcess:
 async def build(settings: RunnerSettings) -> AsyncIterator[SourceRunnerProcess]:
     """Construct the runner and its clients, which are closed on leaving."""
     database = mongo.connect(settings)
-    http = GuardedHttp(allow_private=settings.allow_private_sources)
+    http = GuardedHttp(allow_private=settings.allow_private_providers)
     try:
         owner = str(uuid4())
         runner = _create_runner(settings, database, http, owner=owner)
@@ -92,7 +92,7 @@ async def build(settings: RunnerSettings) -> AsyncIterator[SourceRunnerProcess]:
 def _create_runner(settings: RunnerSettings, database: Database, http: GuardedHttp, *, owner: str) -> SourceRunner:
     keys = settings.provider_keys
     reader_settings = ReaderSettings(
-        allow_private=settings.allow_private_sources,
+        allow_private=settings.allow_private_providers,
         crawl_delay_s=settings.crawl_delay_s,
         max_items=settings.source_max_items,
         page_limits=FetchLimits(),

@@ -48,5 +48,9 @@ class UploadedFile:
             parsed = await self._parser.parse_file(content, filename=self._filename)
         except ItemUnreadable as unreadable:
             return ReadItem(ItemOutcome.FAILED, key=item.address, message=str(unreadable), bytes_read=len(content))
+        if not parsed.text.strip():
+            return ReadItem(
+                ItemOutcome.FAILED, key=item.address, message="it has no text; leave it out", bytes_read=len(content)
+            )
         recorded = await self._recorder.record(SourceItem(item.address, parsed.document_name, parsed.text), known=known)
         return ReadItem(recorded.outcome, key=item.address, message=recorded.problem, bytes_read=len(content))
