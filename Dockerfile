@@ -87,6 +87,19 @@ COPY --from=kb-search-parts /opt/kb /opt/kb
 COPY --from=kb-search-parts /opt/packages /opt/kb
 ENTRYPOINT ["python", "-m", "kb_search"]
 
+FROM tools AS kb-knowledge-parts
+COPY images/kb-knowledge.lock images/
+RUN ["python", "images/install.py", "dependencies", "images/kb-knowledge.lock"]
+COPY --from=wheels /wheels /wheels
+RUN ["python", "images/install.py", "packages", "kb_contracts", "kb_shared", "kb_client", "kb_knowledge"]
+
+FROM service AS kb-knowledge
+LABEL org.opencontainers.image.title="kb-knowledge" \
+      org.opencontainers.image.description="Knowledge that people write, import or have fetched"
+COPY --from=kb-knowledge-parts /opt/kb /opt/kb
+COPY --from=kb-knowledge-parts /opt/packages /opt/kb
+ENTRYPOINT ["python", "-m", "kb_knowledge"]
+
 FROM tools AS kb-reconciler-parts
 COPY images/kb-reconciler.lock images/
 RUN ["python", "images/install.py", "dependencies", "images/kb-reconciler.lock"]

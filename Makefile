@@ -144,7 +144,7 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-docs.in --output-file requirements-docs.lock
-	@for image in kb-api kb-indexer kb-search kb-reconciler; do \
+	@for image in kb-api kb-indexer kb-search kb-knowledge kb-reconciler; do \
 		$(BIN)/uv export $(EXPORT) --no-dev --package $$image --output-file images/$$image.lock || exit 1; done
 	@$(BIN)/uv export $(EXPORT) --no-dev --package kb-reconciler --extra cli --output-file images/kb-admin.lock
 	@for tool in build sbom; do \

@@ -16,6 +16,7 @@ PRINCIPAL_OF: Final = {
     "kb_api": "kb-api",
     "kb_indexer": "kb-indexer",
     "kb_search": "kb-search",
+    "kb_knowledge": "kb-knowledge",
     "kb_reconciler": "kb-reconciler",
 }
 OPERATOR: Final = "operator"

@@ -14,6 +14,7 @@ from kb_client.command_line import (
     documents,
     events,
     keys,
+    knowledge,
     knowledge_bases,
     operations,
     profiles,
@@ -42,7 +43,18 @@ def create_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_keep_connection)
-    for group in (knowledge_bases, documents, prompts, agents, providers, dead_letters, keys, events, webhooks):
+    for group in (
+        knowledge_bases,
+        documents,
+        knowledge,
+        prompts,
+        agents,
+        providers,
+        dead_letters,
+        keys,
+        events,
+        webhooks,
+    ):
         app.add_typer(group.app)
     for module in (search, ask, usage, operations, profiles, completion):
         module.register(app)

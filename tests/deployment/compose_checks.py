@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from compose.write_env import fill
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
+from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.settings import ReconcilerSettings
 from kb_search.settings import SearchSettings
 from kb_shared.settings import CommonSettings
@@ -21,6 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SETTINGS: Final[Mapping[str, type[CommonSettings]]] = {
     "kb-api": ApiSettings,
     "kb-indexer": IndexerSettings,
+    "kb-knowledge": KnowledgeSettings,
     "kb-reconciler": ReconcilerSettings,
     "kb-search": SearchSettings,
     "set-up": CommonSettings,

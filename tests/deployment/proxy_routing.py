@@ -14,7 +14,7 @@ from kb_local.ports import free_port
 from tests.deployment.compose_checks import ROOT
 
 CONFIGURATION: Final = ROOT / "compose" / "nginx.conf"
-UPSTREAMS: Final = ("kb-api", "kb-search")
+UPSTREAMS: Final = ("kb-api", "kb-search", "kb-knowledge")
 
 
 def find_nginx() -> str | None:
@@ -22,11 +22,11 @@ def find_nginx() -> str | None:
     return shutil.which("nginx") or shutil.which("nginx", path=str(ROOT / ".images/nginx/usr/sbin"))
 
 
-def search_pattern(configuration: str) -> re.Pattern[str]:
-    """Return the pattern of the paths that the configuration sends to the search service."""
-    found = re.search(r'"~(\S+)" "kb-search:8080";', configuration)
-    assert found is not None, "nginx.conf has no rule for kb-search"
-    return re.compile(found[1])
+def route_by_configuration(configuration: str, path: str) -> str:
+    """Return the service to which the configuration sends a path: the first pattern that matches decides."""
+    patterns = re.findall(r'"~(\S+)" "([\w-]+):8080";', configuration)
+    assert {service for _, service in patterns} == set(UPSTREAMS) - {"kb-api"}
+    return next((service for pattern, service in patterns if re.search(pattern, path)), "kb-api")
 
 
 @dataclass(slots=True)

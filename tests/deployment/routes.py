@@ -1,11 +1,13 @@
-"""The paths of both OpenAPI documents, with a value in each place of a parameter."""
+"""The paths of the OpenAPI documents of all services, with a value in each place of a parameter."""
 
 import re
 from functools import cache
 
 import kb_api.bootstrap
+import kb_knowledge.bootstrap
 import kb_search.bootstrap
 from kb_api.settings import ApiSettings
+from kb_knowledge.settings import KnowledgeSettings
 from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
@@ -14,7 +16,7 @@ from kb_shared.mongo import database as mongo
 
 @cache
 def all_paths() -> tuple[str, ...]:
-    """Return the paths of kb-api and search, and `/mcp`, which has no place in an OpenAPI document."""
+    """Return the paths of kb-api, search and knowledge, and `/mcp`, which has no place in an OpenAPI document."""
     api_settings, search_settings = ApiSettings(), SearchSettings()
     database = mongo.connect(api_settings)
     embedder = create_embedder(database, api_settings)
@@ -24,6 +26,7 @@ def all_paths() -> tuple[str, ...]:
         kb_search.bootstrap.create_app(
             search_settings, database=database, embedder=embedder, chat=create_chat(database, search_settings)
         ),
+        kb_knowledge.bootstrap.create_app(KnowledgeSettings(), database=database),
     )
     templates = {path for app in apps for path in app.openapi()["paths"]} | {"/mcp"}
     return tuple(sorted(re.sub(r"\{\w+\}", "x1", path) for path in templates))

@@ -8,7 +8,13 @@ import httpx
 import pytest
 
 from kb_local.gateway import route_upstream
-from tests.deployment.proxy_routing import CONFIGURATION, RunningProxy, find_nginx, running_proxy, search_pattern
+from tests.deployment.proxy_routing import (
+    CONFIGURATION,
+    RunningProxy,
+    find_nginx,
+    route_by_configuration,
+    running_proxy,
+)
 from tests.deployment.routes import all_paths
 from tests.waiting import until
 
@@ -21,6 +27,8 @@ ODD_PATHS = (
     "/v0/orgs/acme/",
     "/v0/orgs/runs/knowledge-bases",
     "/v0/orgs/acme/knowledge-bases/search",
+    "/v0/orgs/acme/knowledge:retrieve",
+    "/v0/orgs/acme/knowledge/search",
     "/v0/orgs/acme/knowledge-bases/search/",
     "/v0/orgs/acme/knowledge-bases/k/searches",
     "/v0/orgs/acme/knowledge-bases/search/search",
@@ -31,6 +39,12 @@ ODD_PATHS = (
     "/v0/orgs/acme/documents/search",
     "/v0/orgs/acme/runs:stream",
     "/v0/orgs/acme/runs-of-others",
+    "/v0/orgs/acme/knowledge:retrieve",
+    "/v0/orgs/acme/knowledge:import",
+    "/v0/orgs/acme/knowledge/search",
+    "/v0/orgs/acme/knowledge-entries/search",
+    "/v0/orgs/acme/entities/user:alice",
+    "/v0/orgs/acme/entities-of-others",
     "/v0/orgs/acme/prompts/p/versions",
     "/runs",
     "/mcp",
@@ -40,16 +54,16 @@ ODD_PATHS = (
 )
 
 
-def routed_by(pattern_of: str, path: str) -> str:
-    return "kb-search" if search_pattern(pattern_of).search(path) else "kb-api"
-
-
 def differences(configuration: str) -> dict[str, str]:
     paths = (*all_paths(), *ODD_PATHS)
-    return {path: routed for path in paths if (routed := routed_by(configuration, path)) != route_upstream(path)}
+    return {
+        path: routed
+        for path in paths
+        if (routed := route_by_configuration(configuration, path)) != route_upstream(path)
+    }
 
 
-def test_every_route_of_both_services_is_sent_where_the_gateway_sends_it() -> None:
+def test_every_route_of_all_services_is_sent_where_the_gateway_sends_it() -> None:
     assert {"/mcp", "/v0/orgs/x1/knowledge-bases/x1/search", "/v0/orgs/x1/documents/x1"} <= set(all_paths())
     assert differences(CONFIGURATION.read_text()) == {}
 

@@ -22,7 +22,10 @@ class Listener(StrEnum):
 
 CONTROLLER: Final = "CONTROLLER"
 SUPER_USER: Final = "admin"
-USERS: Final = (SUPER_USER, "kb-api", "kb-indexer", "kb-search", "kb-reconciler", "upstream", "operator", "stranger")
+USERS: Final = (
+    *(SUPER_USER, "kb-api", "kb-indexer", "kb-search", "kb-knowledge", "kb-reconciler"),
+    *("upstream", "operator", "stranger"),
+)
 """All can log in by PLAIN and SCRAM; what they may do is for ACLs to say."""
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -169,7 +169,10 @@ async def _live(opened: SystemUnderTest, access: KafkaAccess) -> None:
     await opened.until_active(kb_id)
     await opened.events.publish(upstream.ocr("after", [paragraph("after")], tags=[TAG]))
     await opened.until_found(kb_id, ["before", "after"])
-    for topic in (topics.DOCUMENT_EVENTS, topics.INDEX_REQUESTS, topics.INDEX_BACKFILL):
+    # It has another tag than the KB, in which the checks below expect certain documents.
+    entry = {"title": "Entry", "content": paragraph("entry")}
+    (await opened.http.post("/knowledge-entries", json=entry)).raise_for_status()
+    for topic in (topics.DOCUMENT_EVENTS, topics.INDEX_REQUESTS, topics.INDEX_BACKFILL, topics.KB_EVENTS):
         for number in range(8):
             await opened.kafka.send(topic, f"{opened.organization_id}/malformed-{number}".encode(), b"malformed")
     body = {

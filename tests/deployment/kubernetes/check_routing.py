@@ -77,7 +77,9 @@ def _check_paths(ingress: Manifest) -> Iterator[ManifestFinding]:
 
 def _requests() -> Iterator[tuple[str, str | None]]:
     """Yield paths that callers may send, each with the service that answers it; None: the path is not for them."""
-    templates = {path for service in ("kb-api", "kb-search") for path in paths_of(service)} - HEALTH_PATHS
+    templates = {
+        path for service in ("kb-api", "kb-search", "kb-knowledge") for path in paths_of(service)
+    } - HEALTH_PATHS
     for template in sorted(templates):
         for number in range(len(IDS)):
             ids = iter(IDS[number:] + IDS[:number])

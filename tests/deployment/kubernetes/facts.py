@@ -12,6 +12,8 @@ from kb_api.bootstrap import create_app as create_kb_api_app
 from kb_api.bootstrap import create_kb_api
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
+from kb_knowledge.bootstrap import create_app as create_knowledge_app
+from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.backup.deployments import SourceSettings
 from kb_reconciler.settings import ReconcilerSettings
 from kb_search.bootstrap import create_app as create_search_app
@@ -51,6 +53,7 @@ SERVICES: Final = {
     "kb-api": PodFacts(ApiSettings, "kb-api"),
     "kb-indexer": PodFacts(IndexerSettings, "kb-indexer"),
     "kb-search": PodFacts(SearchSettings, "kb-search"),
+    "kb-knowledge": PodFacts(KnowledgeSettings, "kb-knowledge"),
     "kb-reconciler": PodFacts(ReconcilerSettings, "kb-reconciler"),
 }
 COMMANDS: Final = {
@@ -92,6 +95,9 @@ def paths_of(service: str) -> frozenset[str]:
                     chat=create_chat(database, search_settings),
                 )
             )
+        case "kb-knowledge":
+            knowledge_settings = KnowledgeSettings()
+            return _paths(create_knowledge_app(knowledge_settings, database=mongo.connect(knowledge_settings)))
         case _:
             return HEALTH_PATHS
 
@@ -124,4 +130,6 @@ def stop_seconds(service: str) -> float:
         # Of the client, and of its connections.
         + 2 * session.LEAVE_TIMEOUT_S
     )
+    if service == "kb-knowledge":
+        return float(max(server.GRACE_S, consumer_s + producer_s))
     return float(consumer_s + last_batch_s + producer_s + server.GRACE_S)

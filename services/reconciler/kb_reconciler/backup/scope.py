@@ -201,6 +201,7 @@ _BY_ORGANIZATION: Final = (
     "source_items",
     "dead_letters",
     "dead_letter_bodies",
+    "check_ins",
     "entities",
     "graph_edges",
     "graph_nodes",
@@ -243,6 +244,7 @@ LAST: Final = (
     "citations",
     "dead_letters",
     "dead_letter_bodies",
+    "check_ins",
     "entities",
     # Before the nodes: an edge never lacks one of its nodes.
     "graph_edges",
