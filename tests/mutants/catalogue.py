@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants import (
     backing_up,
     calling,
+    checking_knowledge,
     curating,
     indexing,
     limiting,
@@ -24,6 +25,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *calling.MUTANTS,
+    *checking_knowledge.MUTANTS,
     *curating.MUTANTS,
     *indexing.MUTANTS,
     *limiting.MUTANTS,

@@ -1,54 +1,57 @@
-"""Faults in curated knowledge: credentials that get in, edges that lack a node, models that are obeyed."""
+"""Faults of curated knowledge: what templates may do, what a retrieval returns, and what reasons repeat."""
 
 from typing import Final
 
 from tests.mutants.mutant import Mutant, in_file
 
-_SERVICE: Final = "services/knowledge/kb_knowledge"
-_GRAPH: Final = "shared/kb_shared/mongo/knowledge_graph.py"
-_INTEGRATION: Final = "tests/integration/knowledge"
+_KNOWLEDGE: Final = "contracts/kb_contracts/knowledge"
+_TESTS: Final = "tests/unit/knowledge"
 
 MUTANTS: Final = (
     Mutant(
-        "edge-does-not-write-its-nodes",
-        _GRAPH,
-        old='    await database[NAME].update_many(query, {"$inc": {"fence": 1}}, session=session)\n',
-        new="    assert query\n",
+        "template-doubles-lists",
+        f"{_KNOWLEDGE}/formatters/jinja_subset.py",
+        old="    nodes.List: ((_are_constants, _CONSTANTS),),\n",
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_formatters.py", "test_a_jinja_template_outside_of_the_subset_is_refused"),
+    ),
+    Mutant(
+        "template-calls-any-method",
+        f"{_KNOWLEDGE}/formatters/jinja_subset.py",
+        old="call.node.attr in _METHODS and not has_arguments",
+        new="not has_arguments",
+        caught_by=in_file(f"{_TESTS}/test_formatters.py", "test_a_jinja_template_outside_of_the_subset_is_refused"),
+    ),
+    Mutant(
+        "template-formats-to-any-width",
+        f"{_KNOWLEDGE}/formatters/format_string.py",
+        old="if spec or conversion or not field.isidentifier():",
+        new="if not field.isidentifier():",
+        caught_by=in_file(f"{_TESTS}/test_formatters.py", "test_a_format_string_may_only_contain_names"),
+    ),
+    Mutant(
+        "merge-keeps-the-last-score",
+        f"{_KNOWLEDGE}/merging.py",
+        old="_rank(piece) > _rank(known)",
+        new="_rank(piece) != _rank(known)",
+        caught_by=in_file(f"{_TESTS}/test_formatting.py", "test_merging_keeps_each_piece_once_with_its_highest_score"),
+    ),
+    Mutant(
+        "reason-repeats-names-of-the-author",
+        f"{_KNOWLEDGE}/validation_reasons.py",
+        old='return f"has an unknown field; the',
+        new='return f"has the unknown field {field}; the',
         caught_by=in_file(
-            f"{_INTEGRATION}/test_knowledge_graph.py",
-            "test_a_deleted_node_takes_its_edges_with_it_and_no_edge_can_be_added_meanwhile",
+            f"{_TESTS}/test_import_document.py", "test_a_reason_quotes_neither_values_nor_names_of_the_author"
         ),
     ),
     Mutant(
-        "traversal-of-all-organizations",
-        _GRAPH,
-        old='                "restrictSearchWithMatch": {"organization_id": key.organization_id},\n',
+        "pieces-of-other-entities",
+        "services/search/kb_search/knowledge/entry_criteria.py",
+        old='        "entity_id": {"$in": entities},\n',
         new="",
         caught_by=in_file(
-            f"{_INTEGRATION}/test_knowledge_graph.py",
-            "test_a_neighbourhood_has_the_edges_in_their_direction_up_to_the_depth",
-        ),
-    ),
-    Mutant(
-        "import-with-credentials",
-        f"{_SERVICE}/read_checked_import.py",
-        old="        if found := check_content(text):\n",
-        new="        if (found := check_content(text)) and not text:\n",
-        caught_by=in_file(
-            f"{_INTEGRATION}/test_import.py", "test_four_bad_items_are_skipped_and_a_second_import_changes_nothing"
-        )
-        + in_file(
-            f"{_INTEGRATION}/test_structure.py",
-            "test_credentials_are_refused_in_the_text_and_left_out_of_the_answer",
-        ),
-    ),
-    Mutant(
-        "model-writes-instructions",
-        f"{_SERVICE}/read_proposal.py",
-        old="    if piece.info_type != INSTRUCTIONS:\n        return piece\n",
-        new="    if piece.info_type:\n        return piece\n",
-        caught_by=in_file(
-            f"{_INTEGRATION}/test_structure.py", "test_an_obedient_model_writes_no_instructions_for_prompts"
+            "tests/integration/search/test_knowledge.py", "test_only_pieces_of_the_entity_and_of_all_are_found"
         ),
     ),
 )

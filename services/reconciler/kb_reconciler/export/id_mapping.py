@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kb_contracts.identifiers import is_identifier
+from kb_contracts.reserved_ids import find_reserved_tag_ids, is_reserved_document_id
 from kb_reconciler.export.kbx import UnreadableFile
 
 
@@ -31,12 +32,17 @@ class IdMapping:
 
     def map_tags(self, tag_ids: Iterable[str]) -> list[str]:
         """Return the new ids, in order, each once."""
-        return list(dict.fromkeys(self.tags.get(tag_id, tag_id) for tag_id in tag_ids))
+        mapped = list(dict.fromkeys(self.tags.get(tag_id, tag_id) for tag_id in tag_ids))
+        if reserved := find_reserved_tag_ids(mapped):
+            raise UnreadableFile(f"tag {reserved[0]!r} is reserved; choose another one with --tag {reserved[0]}=NEW")
+        return mapped
 
     def map_document(self, document_id: str) -> str:
         mapped = self.document_prefix + document_id
         if not is_identifier(mapped):
             raise UnreadableFile(f"document {document_id!r} has too long an id with the prefix; choose a shorter one")
+        if is_reserved_document_id(mapped):
+            raise UnreadableFile(f"document {mapped!r} would be an entry; choose other ids with --document-prefix")
         return mapped
 
     def require_tags_of(self, tag_ids: Collection[str]) -> None:
