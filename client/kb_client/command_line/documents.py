@@ -161,7 +161,7 @@ def delete(
 ) -> None:
     """Delete documents from all knowledge bases."""
     counted = "1 document" if len(documents) == 1 else f"{len(documents):,} documents"
-    confirm(f"Delete {counted} from all knowledge bases?", yes=yes)
+    confirm(f"Delete {counted} in all knowledge bases?", yes=yes)
     with open_client(context) as client:
         for each in documents:
             # It answers 404 for an id that does not exist, while a deletion would be kept for one.

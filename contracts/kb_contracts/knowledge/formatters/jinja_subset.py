@@ -27,7 +27,8 @@ def parse(template: str) -> nodes.Template:
         UnusableTemplate: it can't be parsed, or has other parts.
     """
     try:
-        tree = Environment(autoescape=False).parse(template)  # noqa: S701  # a prompt is not HTML
+        # Nothing is rendered here.
+        tree = Environment(autoescape=True).parse(template)
     except TemplateSyntaxError as error:
         raise UnusableTemplate(f"can't be parsed; look at line {error.lineno}") from None
     except (RecursionError, ValueError, OverflowError):

