@@ -102,8 +102,12 @@ class UnsupportedMediaTypeError(HttpUnsupportedMediaType):
     """The body is not declared as `application/json`; for a text, as `text/plain; charset=utf-8`."""
 
 
-class MalformedJsonError(HttpBadRequest):
-    """The body is not JSON, has a key twice, or has more than 150,000 values."""
+class MalformedJsonError(HttpBadRequest, HttpUnprocessableContent):
+    """`malformed-json`, status 400, 422.
+
+    The body is not JSON, has a key twice, or has more than 150,000 values. 422 for the document of an import,
+    which may have a million values.
+    """
 
 
 class BodyTooLargeError(HttpContentTooLarge):
@@ -401,6 +405,10 @@ class SensitiveContentError(HttpUnprocessableContent):
     """
 
 
+class UnknownNodeError(HttpUnprocessableContent):
+    """An edge needs both of its nodes: create those of `node_ids` first."""
+
+
 class GraphTooLargeError(HttpUnprocessableContent):
     """`graph-too-large`, status 422.
 
@@ -537,6 +545,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "entry-not-failed": EntryNotFailedError,
     "cursor-of-other-filters": CursorOfOtherFiltersError,
     "sensitive-content": SensitiveContentError,
+    "unknown-node": UnknownNodeError,
     "graph-too-large": GraphTooLargeError,
     "budget-exhausted": BudgetExhaustedError,
     "unknown-price": UnknownPriceError,

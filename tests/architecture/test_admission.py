@@ -8,14 +8,8 @@ import pytest
 SERVICES: Final = ("kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
 
 EXCEPTIONS: Final = {
-    "kb_shared.chat": "a knowledge service calls chat models next",
-    "kb_shared.mongo.entities": "searches read entities next",
-    "kb_shared.mongo.knowledge_graph": "searches read the graph next",
-    "kb_shared.mongo.put_outcome": "part of the collections of knowledge",
-    "kb_shared.mongo.stored_properties": "part of the collections of knowledge",
     "kb_shared.text.placeholders": "part of kb_shared.text.sensitive_content",
     "kb_shared.text.sensitive_content": "indexers refuse documents with credentials next",
-    "kb_shared.mongo.knowledge_entries": "the search for knowledge returns titles and types of entries next",
 }
 """Packages and modules that one service uses so far, each with the reason why it stays."""
 

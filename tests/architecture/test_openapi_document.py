@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 import kb_contracts.api
+import kb_contracts.knowledge
 from kb_contracts.api.problems import STATUSES
 from kb_contracts.documents import DateValue
 from tests.architecture.test_errors_reference import rows, sections_of_problems
@@ -47,7 +48,12 @@ def resolve(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 def models() -> dict[str, Any]:
     """Return all models of the API by name."""
-    modules = [import_module(f"kb_contracts.api.{each.name}") for each in iter_modules(kb_contracts.api.__path__)]
+    packages = (kb_contracts.api, kb_contracts.knowledge)
+    modules = [
+        import_module(f"{package.__name__}.{each.name}")
+        for package in packages
+        for each in iter_modules(package.__path__)
+    ]
     return {name: value for module in modules for name, value in vars(module).items() if name[0].isupper()}
 
 
@@ -66,7 +72,7 @@ def test_every_schema_has_one_name_and_every_name_one_schema(document: dict[str,
     # FastAPI tells two models with one name apart by their modules, and two shapes of one model by a suffix.
     names = document["components"]["schemas"].keys()
     assert [name for name in names if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name)] == []
-    assert names <= models().keys() | {DateValue.__name__}, "requests and responses are models of kb_contracts.api"
+    assert names <= models().keys() | {DateValue.__name__}, "requests and responses are models of kb_contracts"
 
 
 def test_properties_have_no_titles(document: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from kb_shared.mongo import database as mongo
 @cache
 def all_paths() -> tuple[str, ...]:
     """Return the paths of kb-api, search and knowledge, and `/mcp`, which has no place in an OpenAPI document."""
-    api_settings, search_settings = ApiSettings(), SearchSettings()
+    api_settings, search_settings, knowledge_settings = ApiSettings(), SearchSettings(), KnowledgeSettings()
     database = mongo.connect(api_settings)
     embedder = create_embedder(database, api_settings)
     api = kb_api.bootstrap.create_kb_api(api_settings, database=database, embedder=embedder)
@@ -26,7 +26,9 @@ def all_paths() -> tuple[str, ...]:
         kb_search.bootstrap.create_app(
             search_settings, database=database, embedder=embedder, chat=create_chat(database, search_settings)
         ),
-        kb_knowledge.bootstrap.create_app(KnowledgeSettings(), database=database),
+        kb_knowledge.bootstrap.create_app(
+            knowledge_settings, database=database, chat=create_chat(database, knowledge_settings)
+        ),
     )
     templates = {path for app in apps for path in app.openapi()["paths"]} | {"/mcp"}
     return tuple(sorted(re.sub(r"\{\w+\}", "x1", path) for path in templates))

@@ -27,6 +27,8 @@ ODD_PATHS = (
     "/v0/orgs/acme/",
     "/v0/orgs/runs/knowledge-bases",
     "/v0/orgs/acme/knowledge-bases/search",
+    "/v0/orgs/acme/knowledge:retrieve",
+    "/v0/orgs/acme/knowledge/search",
     "/v0/orgs/acme/knowledge-bases/search/",
     "/v0/orgs/acme/knowledge-bases/k/searches",
     "/v0/orgs/acme/knowledge-bases/search/search",

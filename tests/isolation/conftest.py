@@ -20,8 +20,12 @@ from kb_api.webhooks import deliveries, webhook_rows
 from kb_api.webhooks.webhook_rows import Webhook, WebhookKey
 from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.knowledge.entities import Entity
+from kb_contracts.knowledge.graph import GraphEdge, GraphNode
 from kb_knowledge import bootstrap as kb_knowledge
 from kb_knowledge.settings import KnowledgeSettings
+from kb_knowledge.store import check_ins
+from kb_knowledge.store.check_ins import CheckIn
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
@@ -40,8 +44,10 @@ from kb_shared.mongo import (
     api_keys,
     backfills,
     dead_letters,
+    entities,
     index_jobs,
     knowledge_entries,
+    knowledge_graph,
     llm_providers,
     outbox,
     reconcile_passes,
@@ -75,6 +81,8 @@ DOCUMENT_ID = "document-1"
 TAG_ID = "tag-1"
 PROVIDER = "openai"
 ONLY_THE_VICTIMS_TAG = "tag-2"
+THEIR_ENTITY = "user:theirs"
+"""The victim's entity and its node."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ async def tenants(
     apps = {
         "kb-api": kb_api.create_app(api),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
-        "knowledge": kb_knowledge.create_app(KnowledgeSettings(), database=database),
+        "knowledge": kb_knowledge.create_app(KnowledgeSettings(), database=database, chat=chat),
     }
     clients = {
         name: httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}")
@@ -189,6 +197,10 @@ async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
             f"{base}/{kind}s/{tenants.victims_writings[f'{kind}_id']}", headers=headers
         )
         assert written.json()["name"] == CANARY
+    reached = await tenants.clients["knowledge"].get(
+        f"{base}/graph/neighbourhood", params={"entity_id": THEIR_ENTITY}, headers=headers
+    )
+    assert (len(reached.json()["edges"]), reached.json()["nodes"][0]["label"]) == (1, CANARY)
     entry_path = f"{base}/knowledge-entries/{tenants.victims_writings['entry_id']}"
     entry = (await tenants.clients["knowledge"].get(entry_path, headers=headers)).json()
     assert (entry["title"], entry["embedding_status"]) == (CANARY, "error")
@@ -293,7 +305,42 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
     asked = [{"role": "user", "content": CANARY}]
     run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", RunStatus.COMPLETED, asked, now, now)
     await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
-    return {**ids, "entry_id": await _write_entry(database)}
+    return {
+        **ids,
+        "entry_id": await _write_entry(database),
+        **await _write_graph(database),
+        "check_in_id": await _write_check_in(database),
+    }
+
+
+async def _write_check_in(database: Database) -> str:
+    check_in = CheckIn(
+        check_in_id=new_id(),
+        organization_id=VICTIM,
+        text=CANARY,
+        proposal="{}",
+        warnings=[],
+        model=CANARY,
+        answers=1,
+        prompt_tokens=1,
+        completion_tokens=1,
+        cost_usd=None,
+        created_at=datetime.now(UTC),
+        created_by="key",
+    )
+    await in_transaction(database, lambda session: check_ins.insert(database, session, check_in))
+    return check_in.check_in_id
+
+
+async def _write_graph(database: Database) -> dict[str, str]:
+    """Store an entity of the victim with its node and an edge."""
+    entity = Entity(entity_id=THEIR_ENTITY, entity_type="user", properties={"team": CANARY})
+    node = GraphNode(node_id=THEIR_ENTITY, node_type="user", label=CANARY)
+    edge = GraphEdge(source_id=THEIR_ENTITY, edge_type="KNOWS", target_id=THEIR_ENTITY, properties={"since": CANARY})
+    await entities.put_all(database, VICTIM, [entity], by="key")
+    await knowledge_graph.put_nodes(database, VICTIM, [node], by="key")
+    await knowledge_graph.put_edges(database, VICTIM, [edge], by="key")
+    return {"entity_id": THEIR_ENTITY, "node_id": THEIR_ENTITY, "edge_id": knowledge_graph.edge_id_of(edge)}
 
 
 async def _write_entry(database: Database) -> str:

@@ -24,6 +24,7 @@ from tests.isolation.conftest import (
     PROBER,
     PROVIDER,
     TAG_ID,
+    THEIR_ENTITY,
     VICTIM,
     TwoTenants,
 )
@@ -53,6 +54,10 @@ MISSING = {
     "webhook_id": "65f000000000000000000009",
     "delivery_id": "65f00000000000000000000a",
     "entry_id": "65f00000000000000000000b",
+    "entity_id": "user:none",
+    "node_id": "thing:none",
+    "edge_id": "65f00000000000000000000c",
+    "check_in_id": "65f00000000000000000000d",
 }
 DEMO = "demo-extractive"
 A_RUN_ABOUT_THEIR_DOCUMENT = {
@@ -213,6 +218,8 @@ MATRIX = [
         body={"query": "text", "document_id": DOCUMENT_ID},
     ),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
+    Route("search", "GET", "/knowledge/search", Scope.SEARCH, query={"q": "text"}),
+    Route("search", "POST", "/knowledge:retrieve", Scope.SEARCH, body={"query": "text", "entity_id": "user:alice"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
     Route("search", "GET", "/insights/citations", Scope.READ, query={"by": "never_cited"}),
     Route("search", "GET", "/insights/searches", Scope.READ, query={"group_by": "day,origin,kb"}),
@@ -275,6 +282,46 @@ MATRIX = [
     Route("knowledge", "DELETE", "/knowledge-entries/{entry_id}", Scope.ADMIN),
     Route("knowledge", "GET", "/knowledge-entries/{entry_id}/chunks", Scope.READ),
     Route("knowledge", "POST", "/knowledge-entries/{entry_id}/retry", Scope.WRITE),
+    Route(
+        "knowledge",
+        "PUT",
+        "/entities/{entity_id}",
+        Scope.WRITE,
+        body={"entity_type": "user", "properties": {"team": "mine"}},
+        makes_what_it_names=True,
+    ),
+    Route("knowledge", "GET", "/entities", Scope.READ, query={"entity_type": "user"}),
+    Route("knowledge", "GET", "/entities/{entity_id}", Scope.READ),
+    Route("knowledge", "DELETE", "/entities/{entity_id}", Scope.WRITE),
+    Route(
+        "knowledge",
+        "PUT",
+        "/graph/nodes/{node_id}",
+        Scope.WRITE,
+        body={"node_type": "thing", "label": "mine"},
+        makes_what_it_names=True,
+    ),
+    Route("knowledge", "GET", "/graph/nodes", Scope.READ, query={"node_type": "thing"}),
+    Route("knowledge", "GET", "/graph/nodes/{node_id}", Scope.READ),
+    Route("knowledge", "DELETE", "/graph/nodes/{node_id}", Scope.WRITE),
+    Route(
+        "knowledge",
+        "PUT",
+        "/graph/edges",
+        Scope.WRITE,
+        body={"source_id": "thing:mine", "edge_type": "USES", "target_id": "thing:mine"},
+    ),
+    Route("knowledge", "GET", "/graph/edges", Scope.READ, query={"source_id": THEIR_ENTITY}),
+    Route("knowledge", "GET", "/graph/edges/{edge_id}", Scope.READ),
+    Route("knowledge", "DELETE", "/graph/edges/{edge_id}", Scope.WRITE),
+    Route("knowledge", "GET", "/graph/neighbourhood", Scope.READ, query={"entity_id": THEIR_ENTITY, "depth": "2"}),
+    Route("knowledge", "POST", "/knowledge:structure", Scope.WRITE, body={"text": "mine", "model": DEMO}),
+    Route("knowledge", "GET", "/check-ins", Scope.READ),
+    Route("knowledge", "GET", "/check-ins/{check_in_id}", Scope.READ),
+    Route("knowledge", "POST", "/check-ins/{check_in_id}/apply", Scope.WRITE),
+    Route(
+        "knowledge", "POST", "/knowledge:import", Scope.WRITE, body={"metadata": {THEIR_ENTITY: {"entity_type": "x"}}}
+    ),
 ]
 
 every_route = pytest.mark.parametrize("route", MATRIX, ids=str)

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.audit import AsyncAudit
     from kb_client.async_client.resources.budget import AsyncBudget
     from kb_client.async_client.resources.chat_models import AsyncChatModels
+    from kb_client.async_client.resources.check_ins import AsyncCheckIns
     from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
     from kb_client.async_client.resources.documents import AsyncDocuments
     from kb_client.async_client.resources.embedding_models import AsyncEmbeddingModels
+    from kb_client.async_client.resources.entities import AsyncEntities
     from kb_client.async_client.resources.events import AsyncEvents
+    from kb_client.async_client.resources.graph import AsyncGraph
     from kb_client.async_client.resources.insights import AsyncInsights
     from kb_client.async_client.resources.jobs import AsyncJobs
+    from kb_client.async_client.resources.knowledge import AsyncKnowledge
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
@@ -170,6 +174,12 @@ class AsyncClient:
         return AsyncBudget(self._transport, self._options)
 
     @cached_property
+    def check_ins(self) -> "AsyncCheckIns":
+        from kb_client.async_client.resources.check_ins import AsyncCheckIns
+
+        return AsyncCheckIns(self._transport, self._options)
+
+    @cached_property
     def dead_letters(self) -> "AsyncDeadLetters":
         from kb_client.async_client.resources.dead_letters import AsyncDeadLetters
 
@@ -194,10 +204,22 @@ class AsyncClient:
         return AsyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def entities(self) -> "AsyncEntities":
+        from kb_client.async_client.resources.entities import AsyncEntities
+
+        return AsyncEntities(self._transport, self._options)
+
+    @cached_property
     def events(self) -> "AsyncEvents":
         from kb_client.async_client.resources.events import AsyncEvents
 
         return AsyncEvents(self._transport, self._options)
+
+    @cached_property
+    def graph(self) -> "AsyncGraph":
+        from kb_client.async_client.resources.graph import AsyncGraph
+
+        return AsyncGraph(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "AsyncInsights":
@@ -210,6 +232,12 @@ class AsyncClient:
         from kb_client.async_client.resources.jobs import AsyncJobs
 
         return AsyncJobs(self._transport, self._options)
+
+    @cached_property
+    def knowledge(self) -> "AsyncKnowledge":
+        from kb_client.async_client.resources.knowledge import AsyncKnowledge
+
+        return AsyncKnowledge(self._transport, self._options)
 
     @cached_property
     def knowledge_bases(self) -> "AsyncKnowledgeBases":

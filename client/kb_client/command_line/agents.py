@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 app = command_group("agents", about="Create and change agents: chat models with instructions and tools.")
 app.add_typer(agent_tools.app)
 
-_FIELDS: Final = ("name", "instructions", "model", "max_iterations", "auto_search")
+_FIELDS: Final = ("name", "instructions", "model", "max_iterations", "auto_search", "injection")
 _TOOL_FIELDS: Final = ("kb_id", "tool_name", "tool_description", "default_top_k", "default_min_score")
 _OF_SERVER: Final = ("agent_id", "created_at", "updated_at", "created_by", "updated_by")
 

@@ -1,229 +1,148 @@
-"""`kb knowledge`: entries, which people write and searches find."""
+"""`kb knowledge`: curated knowledge of an organization."""
 
+import json
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from kb_client.command_line import knowledge_entries
 from kb_client.command_line.command_group import command_group
-from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.definitions import edit_text, read_text
+from kb_client.command_line.definitions import StoredModelOption, read_definition, read_text
 from kb_client.command_line.examples import examples
-from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
-from kb_client.command_line.output_format import Output, OutputFormat
+from kb_client.command_line.lists import USUAL_ROWS, RowLimit
+from kb_client.command_line.output import print_answer, print_fields, print_table
+from kb_client.command_line.output_format import Output, TableOrJson
+from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
-    from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
+    from kb_contracts.api.check_ins import CheckInSummary, CheckInView
+    from kb_contracts.api.knowledge_imports import ImportReport
 
-app = command_group("knowledge", about="Write entries, which belong to the organization and which searches find.")
+app = command_group("knowledge", about="Write entries, and bring in knowledge that people have written.")
+app.add_typer(knowledge_entries.app)
 
-EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="Id of the entry.")]
-EntryContentOption = Annotated[str | None, typer.Option("--content", metavar="TEXT", help="Text of the entry.")]
-EntryContentFileOption = Annotated[
-    Path | None, typer.Option("--file", metavar="FILE", help="File with the text; - for standard input.")
-]
-EntryTagOption = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Tag; other knowledge bases with it find it, too. May be repeated."),
-]
-EntryTypeOption = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="Type, such as note, rule, pattern or decision.")
-]
-EntryKnowledgeTypeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--knowledge-type",
-        metavar="TYPE",
-        help="Makes it a piece: fact, instruction, preference, procedure, note or episodic.",
-    ),
-]
-EntryInfoTypeOption = Annotated[
-    str | None, typer.Option("--info-type", metavar="TYPE", help="Section of a prompt that a piece goes to.")
-]
-EntryEntityOption = Annotated[
-    str | None, typer.Option("--entity", metavar="ENTITY", help="Entity that it belongs to, such as user:alice.")
-]
+_PARTS: Final = ("metadata", "pieces", "graph")
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would happen.")]
+
+
+@app.command(
+    "import", epilog=examples("kb knowledge import knowledge.json", "kb knowledge import knowledge.json --dry-run")
+)
+def import_document(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON document; - for standard input.")],
+    *,
+    dry_run: DryRunOption = False,
+    output: TableOrJson = "table",
+) -> None:
+    """Import entities, pieces and a graph. Invalid items are skipped, each with a reason."""
+    document = read_definition(file, fields=_PARTS, ignored=())
+    with open_client(context) as client:
+        report = client.knowledge.import_document(**document, dry_run=dry_run)
+    print_answer(report, output, show=lambda: show_report(report))
+
+
+def show_report(report: "ImportReport") -> None:
+    """Print what was loaded and what was skipped."""
+    verb = "would be" if report.dry_run else "were"
+    loaded, changed = report.loaded.model_dump(), report.changed.model_dump()
+    print_table(["section", "loaded", "changed"], [(name, loaded[name], changed[name]) for name in loaded])
+    if report.skipped:
+        print(f"\n{len(report.skipped)} items {verb} skipped:")
+        print_table(
+            ["section", "index", "id", "reason"],
+            [(each.section, each.index, each.id, each.reason) for each in report.skipped],
+            whole=["reason"],
+        )
 
 
 @app.command(
     epilog=examples(
-        'kb knowledge add "Hotels in London" --content "At most 220 euros a night." --tag travel',
-        "kb knowledge add --file preference.md --knowledge-type preference --entity user:alice",
+        "kb knowledge structure notes.txt",
+        "pbpaste | kb knowledge structure - --apply",
     )
 )
-def add(
+def structure(
     context: typer.Context,
-    title: Annotated[
-        str | None, typer.Argument(metavar="TITLE", help="Title; a piece without one has its first line.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Text; - for standard input.")],
     *,
-    entry_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the entry; else a new one.")] = None,
-    content: EntryContentOption = None,
-    file: EntryContentFileOption = None,
-    tag: EntryTagOption = None,
-    type_name: EntryTypeOption = None,
-    knowledge_type: EntryKnowledgeTypeOption = None,
-    info_type: EntryInfoTypeOption = None,
-    entity: EntryEntityOption = None,
-    output: Output = "table",
+    apply: Annotated[bool, typer.Option("--apply", help="Import the proposal at once.")] = False,
+    model: StoredModelOption = None,
+    output: TableOrJson = "table",
 ) -> None:
-    """Add an entry. It is searchable some seconds later."""
-    given = _collect_fields(
-        title=title,
-        entry_id=entry_id,
-        content=_read_content(content, file),
-        tags=tag,
-        type=type_name,
-        knowledge_type=knowledge_type,
-        info_type=info_type,
-        entity_id=entity,
-    )
-    if not given.get("content"):
-        raise typer.BadParameter("an entry needs --content or --file")
+    """Let a chat model turn a text into entities, pieces and a graph."""
+    text = read_text(file)
     with open_client(context) as client:
-        created = client.knowledge_entries.create(**given)
-    _print_entry(created, output)
+        check_in = client.knowledge.structure(text=text, model=UNSET if model is None else model, apply=apply)
+    print_answer(check_in, output, show=lambda: _show_check_in(check_in))
 
 
-@app.command("list", epilog=examples("kb knowledge list", "kb knowledge list --search hotel --status error"))
-def list_all(
+@app.command("apply", epilog=examples("kb knowledge apply 65f1c2a3b4d5e6f708192a71"))
+def apply_check_in(
     context: typer.Context,
+    check_in: Annotated[str, typer.Argument(metavar="CHECK_IN", help="Id of the check-in.")],
     *,
-    search: Annotated[str | None, typer.Option("--search", metavar="TEXT", help="Part of the title or text.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")] = None,
-    status: Annotated[
-        Literal["pending", "ready", "error"] | None, typer.Option("--status", help="Only with this state.")
-    ] = None,
-    entity: Annotated[
-        str | None, typer.Option("--entity", metavar="ENTITY", help="Only those that belong to this entity.")
-    ] = None,
-    limit: RowLimit = USUAL_ROWS,
-    output: Output = "table",
+    output: TableOrJson = "table",
 ) -> None:
-    """List entries, newest first."""
-    filters: dict[str, Any] = {"q": search, "tag": tag, "embedding_status": status, "entity_id": entity}
+    """Import the proposal of a check-in."""
     with open_client(context) as client:
-        total_count = client.knowledge_entries.list(**filters, limit=1).total_count
-        entries = list(islice(client.knowledge_entries.list.iterate(**filters), limit or None))
-    found = ListedItems(entries, total_count)
+        applied = client.check_ins.apply(check_in)
+    print_answer(applied, output, show=lambda: _show_check_in(applied))
+
+
+@app.command("check-ins", epilog=examples("kb knowledge check-ins", "kb knowledge check-ins --json"))
+def list_check_ins(context: typer.Context, *, limit: RowLimit = USUAL_ROWS, output: Output = "table") -> None:
+    """List the texts that chat models turned into knowledge."""
+    with open_client(context) as client:
+        found = list(islice(client.check_ins.list.iterate(), limit or None))
     print_answer(
-        found.to_json("entries"),
+        {"check_ins": [each.model_dump(mode="json") for each in found]},
         output,
-        rows="entries",
-        id_field="entry_id",
-        show=lambda: _print_list(entries, total_count=total_count),
+        rows="check_ins",
+        id_field="check_in_id",
+        show=lambda: _print_check_ins(found),
     )
 
 
-@app.command(epilog=examples("kb knowledge get les-rans-init"))
-def get(context: typer.Context, entry: EntryArgument, *, output: Output = "table") -> None:
-    """Show an entry with its whole text."""
-    with open_client(context) as client:
-        found = client.knowledge_entries.get(entry)
-    _print_entry(found, output)
-
-
-@app.command(epilog=examples("kb knowledge edit les-rans-init", "kb knowledge edit les-rans-init --tag les --tag rans"))
-def edit(
-    context: typer.Context,
-    entry: EntryArgument,
-    *,
-    title: Annotated[str | None, typer.Option("--title", metavar="TITLE", help="New title.")] = None,
-    content: EntryContentOption = None,
-    file: EntryContentFileOption = None,
-    tag: EntryTagOption = None,
-    type_name: EntryTypeOption = None,
-    knowledge_type: EntryKnowledgeTypeOption = None,
-    info_type: EntryInfoTypeOption = None,
-    entity: EntryEntityOption = None,
-    output: Output = "table",
-) -> None:
-    """Change an entry. What is not named stays as it is; without options, an editor opens with the text.
-
-    A change that somebody else makes while the editor is open is not overwritten.
-    """
-    given = _collect_fields(
-        title=title,
-        content=_read_content(content, file),
-        tags=tag,
-        type=type_name,
-        knowledge_type=knowledge_type,
-        info_type=info_type,
-        entity_id=entity,
-    )
-    with open_client(context) as client:
-        found = client.knowledge_entries.get.with_raw_response(entry)
-        if not given:
-            given = {"content": edit_text(found.parsed.content)}
-        changed = client.knowledge_entries.update(entry, **given, if_match=found.etag)
-    _print_entry(changed, output)
-
-
-@app.command(epilog=examples("kb knowledge delete les-rans-init --yes"))
-def delete(
-    context: typer.Context,
-    entry: EntryArgument,
-    *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    output: Output = "table",
-) -> None:
-    """Delete an entry. Runs that cite it keep its text."""
-    with open_client(context) as client:
-        found = client.knowledge_entries.get(entry)
-        confirm(f"Delete the entry {found.title!r}?", yes=yes)
-        answer = client.knowledge_entries.delete(entry)
-    print_answer(
-        {"entry_id": entry, **answer.model_dump()},
-        output,
-        id_field="entry_id",
-        show=lambda: print(f"deleted {found.title} ({entry})"),
-    )
-
-
-def _read_content(content: str | None, file: Path | None) -> str | None:
-    if content is not None and file is not None:
-        raise typer.BadParameter("pass --content or --file, not both")
-    return content if file is None else read_text(file)
-
-
-def _collect_fields(**fields: Any) -> dict[str, Any]:
-    """Return the fields of the API that the options set."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _print_list(found: "Sequence[EntrySummary]", *, total_count: int) -> None:
-    if not found:
-        print("There is no entry. `kb knowledge add` adds one.")
-        return
+def _print_check_ins(check_ins: "Sequence[CheckInSummary]") -> None:
     print_table(
-        ("title", "id", "type", "state", "citations", "created"),
-        [(e.title, e.entry_id, e.source_type, e.embedding_status, e.cites_30d, e.created_at) for e in found],
-        whole=("id",),
+        ["check-in", "state", "created", "model", "cost USD", "warnings", "text"],
+        [
+            (
+                each.check_in_id,
+                each.state,
+                each.created_at,
+                each.model,
+                each.cost_usd,
+                each.warning_count,
+                each.excerpt,
+            )
+            for each in check_ins
+        ],
+        whole=["check-in"],
     )
-    print_more(len(found), total_count=total_count)
 
 
-def _print_entry(entry: "EntryView", output: OutputFormat) -> None:
-    def show() -> None:
-        print_fields(
-            {
-                "id": entry.entry_id,
-                "title": entry.title,
-                "type": entry.source_type,
-                "state": entry.embedding_status,
-                "error": None if entry.embedding_error is None else entry.embedding_error.message,
-                "tags": ", ".join(entry.tags) or None,
-                "knowledge type": entry.knowledge_type,
-                "info type": entry.info_type,
-                "entity": entry.entity_id,
-                "citations in 30 days": entry.cites_30d,
-                "changed": entry.updated_at,
-                "content": entry.content,
-            }
-        )
-
-    print_answer(entry, output, id_field="entry_id", show=show)
+def _show_check_in(check_in: "CheckInView") -> None:
+    print_fields(
+        {
+            "check-in": check_in.check_in_id,
+            "state": check_in.state,
+            "model": check_in.model,
+            "tokens": check_in.prompt_tokens + check_in.completion_tokens,
+            "cost USD": check_in.cost_usd,
+        }
+    )
+    if check_in.artifacts is not None:
+        show_report(check_in.artifacts)
+        return
+    print(json.dumps(check_in.proposal, indent=2, ensure_ascii=False))
+    for warning in check_in.warnings:
+        print(f"left out: {warning.section}: {warning.reason}", file=sys.stderr)
+    print(f"Import it: kb knowledge apply {check_in.check_in_id}", file=sys.stderr)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = command_group("prompts", about="Create and change prompts, which are run again and again.")
 
-_FIELDS: Final = ("name", "content", "model", "schema", "kb_id", "kb_ids", "auto_search")
+_FIELDS: Final = ("name", "content", "model", "schema", "kb_id", "kb_ids", "auto_search", "injection")
 _OF_SERVER: Final = ("prompt_id", "created_at", "updated_at", "created_by", "updated_by")
 
 PromptArgument = Annotated[str, typer.Argument(metavar="PROMPT", help="Name or id of the prompt.")]

@@ -94,11 +94,12 @@ class KnowledgeBase:
             entity_id=self.active_entity_id, knowledge_types=knowledge_types, info_types=info_types, tags=tags
         )
         relations = self._find_relations(depth)
+        found = self.piece_store.search(query, top_k=top_k, among=among) if query.strip() else []
+        linked = linked_pieces(relations, [piece for piece in self._find_linked(relations) if among.admits(piece)])
         return assemble_retrieval(
             metadata=self._find_properties(self.active_entity_id),
             global_metadata=self._find_properties(GLOBAL_RECORD_ID),
-            found=self.piece_store.search(query, top_k=top_k, among=among) if query.strip() else [],
-            linked=linked_pieces(relations, [piece for piece in self._find_linked(relations) if among.admits(piece)]),
+            pieces=[*found, *linked],
             relations=relations,
         )
 

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.audit import SyncAudit
     from kb_client.sync_client.resources.budget import SyncBudget
     from kb_client.sync_client.resources.chat_models import SyncChatModels
+    from kb_client.sync_client.resources.check_ins import SyncCheckIns
     from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
     from kb_client.sync_client.resources.documents import SyncDocuments
     from kb_client.sync_client.resources.embedding_models import SyncEmbeddingModels
+    from kb_client.sync_client.resources.entities import SyncEntities
     from kb_client.sync_client.resources.events import SyncEvents
+    from kb_client.sync_client.resources.graph import SyncGraph
     from kb_client.sync_client.resources.insights import SyncInsights
     from kb_client.sync_client.resources.jobs import SyncJobs
+    from kb_client.sync_client.resources.knowledge import SyncKnowledge
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
@@ -171,6 +175,12 @@ class Client:
         return SyncBudget(self._transport, self._options)
 
     @cached_property
+    def check_ins(self) -> "SyncCheckIns":
+        from kb_client.sync_client.resources.check_ins import SyncCheckIns
+
+        return SyncCheckIns(self._transport, self._options)
+
+    @cached_property
     def dead_letters(self) -> "SyncDeadLetters":
         from kb_client.sync_client.resources.dead_letters import SyncDeadLetters
 
@@ -195,10 +205,22 @@ class Client:
         return SyncEmbeddingModels(self._transport, self._options)
 
     @cached_property
+    def entities(self) -> "SyncEntities":
+        from kb_client.sync_client.resources.entities import SyncEntities
+
+        return SyncEntities(self._transport, self._options)
+
+    @cached_property
     def events(self) -> "SyncEvents":
         from kb_client.sync_client.resources.events import SyncEvents
 
         return SyncEvents(self._transport, self._options)
+
+    @cached_property
+    def graph(self) -> "SyncGraph":
+        from kb_client.sync_client.resources.graph import SyncGraph
+
+        return SyncGraph(self._transport, self._options)
 
     @cached_property
     def insights(self) -> "SyncInsights":
@@ -211,6 +233,12 @@ class Client:
         from kb_client.sync_client.resources.jobs import SyncJobs
 
         return SyncJobs(self._transport, self._options)
+
+    @cached_property
+    def knowledge(self) -> "SyncKnowledge":
+        from kb_client.sync_client.resources.knowledge import SyncKnowledge
+
+        return SyncKnowledge(self._transport, self._options)
 
     @cached_property
     def knowledge_bases(self) -> "SyncKnowledgeBases":

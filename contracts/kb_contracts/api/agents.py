@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
+from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.documents import Text
@@ -25,6 +26,7 @@ _AGENT: Final = {
     "model": "gpt-4o-mini",
     "max_iterations": None,
     "auto_search": False,
+    "injection": None,
     "tools": [
         {
             "tool_id": "65f1c2a3b4d5e6f708192a41",
@@ -57,6 +59,9 @@ class CreateAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch = False
+    injection: PromptInjection | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see. Default: none."
+    )
 
 
 class ChangeAgent(StrictModel):
@@ -71,6 +76,10 @@ class ChangeAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch | None = None
+    injection: PromptInjection | None = Field(
+        default=None,
+        description="Template of the question, and knowledge that runs see; it replaces all of the old one.",
+    )
 
 
 class AddTool(StrictModel):
@@ -146,6 +155,9 @@ class AgentView(BaseModel):
         description="Greatest number of calls of the model in a run; null: that of the deployment."
     )
     auto_search: AutoSearch = False
+    injection: PromptInjectionView | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see; null: none."
+    )
     tools: list[ToolView]
     created_at: datetime
     updated_at: datetime

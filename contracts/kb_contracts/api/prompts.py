@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
+from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
 from kb_contracts.documents import Text
 
@@ -21,6 +22,7 @@ _PROMPT: Final = {
     "kb_id": "65f1c2a3b4d5e6f708192a3b",
     "kb_ids": ["65f1c2a3b4d5e6f708192a3b"],
     "auto_search": False,
+    "injection": None,
     "created_at": "2026-01-31T12:00:00Z",
     "updated_at": "2026-01-31T12:00:00Z",
     "created_by": "3f9c1d2e4b5a6978",
@@ -60,6 +62,9 @@ class CreatePrompt(_NamesKnowledgeBases):
     # `schema` is a method of every pydantic model.
     answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
     auto_search: AutoSearch = False
+    injection: PromptInjection | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see. Default: none."
+    )
 
 
 class ChangePrompt(_NamesKnowledgeBases):
@@ -74,6 +79,10 @@ class ChangePrompt(_NamesKnowledgeBases):
         None, alias="schema", description="JSON schema of the answer. null removes it."
     )
     auto_search: AutoSearch | None = None
+    injection: PromptInjection | None = Field(
+        default=None,
+        description="Template of the question, and knowledge that runs see; it replaces all of the old one.",
+    )
 
 
 class PromptView(BaseModel):
@@ -89,6 +98,9 @@ class PromptView(BaseModel):
     kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
     kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
     auto_search: AutoSearch = False
+    injection: PromptInjectionView | None = Field(
+        default=None, description="Template of the question, and knowledge that runs see; null: none."
+    )
     created_at: datetime
     updated_at: datetime
     created_by: str = Field(description="Id of the API key that created the prompt.")

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, ObjectId, StrictModel, example
+from kb_contracts.api.prompt_injection import Attachments, Variables
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
+from kb_contracts.knowledge.entities import EntityId
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000
@@ -133,6 +135,12 @@ class RunRequest(StrictModel):
         description="Whether to search with the question before the model speaks. Default: as the prompt or agent "
         "says; false without one.",
     )
+    entity_id: EntityId | None = Field(
+        default=None,
+        description="Entity whose knowledge is injected, if the prompt or agent says `entity_from: request`.",
+    )
+    variables: Variables = Field(default_factory=dict)
+    attachments: Attachments = ""
     budget: RunBudget = Field(default=RunBudget(), description="Limits of this run, at most those of the deployment.")
 
     @model_validator(mode="after")
@@ -239,6 +247,14 @@ class RunSummary(BaseModel):
     finished_at: datetime | None = Field(description="End of the run; null while it is running.")
 
 
+class InjectedKnowledge(BaseModel):
+    """Text that was injected into a call of the model."""
+
+    iteration: int = Field(description="Number of the call of the model, from 1.")
+    text: str = Field(description="The whole message that stood in place of the question.")
+    piece_ids: list[str] = Field(description="Pieces of knowledge in it.")
+
+
 class RunView(RunSummary):
     """A run with all messages and tool calls."""
 
@@ -252,6 +268,9 @@ class RunView(RunSummary):
 
     messages: list[dict[str, Any]] = Field(description="All messages exchanged with the model.")
     tool_calls: list[dict[str, Any]] = Field(description="Calls of tools, with arguments and results.")
+    injections: list[InjectedKnowledge] = Field(
+        default=[], description="Knowledge that was injected, once for each call of the model in which it changed."
+    )
 
 
 class RunList(BaseModel):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kb_contracts.knowledge.merging import graph_score, merge_pieces, merge_relations
 from kb_contracts.knowledge.pieces import KnowledgePiece
+from kb_contracts.knowledge.plain_text import ITEM_DELIMITER
 from kb_contracts.knowledge.properties import PropertyValue
 from kb_contracts.knowledge.retrieval import GraphRelation, RetrievalResult, RetrievedPiece
 from kb_contracts.knowledge.routing import METADATA_INFO_TYPE, SectionFormatter, format_sections
@@ -37,13 +38,13 @@ def assemble_retrieval(
     *,
     metadata: Mapping[str, PropertyValue],
     global_metadata: Mapping[str, PropertyValue],
-    found: Iterable[RetrievedPiece],
-    linked: Iterable[RetrievedPiece],
+    pieces: Iterable[RetrievedPiece],
     relations: Iterable[GraphRelation],
     metadata_info_type: str = METADATA_INFO_TYPE,
+    item_delimiter: str = ITEM_DELIMITER,
     formatters: Mapping[str, SectionFormatter] | None = None,
 ) -> RetrievalResult:
-    """Return the result with its sections.
+    """Return the result with its sections; of pieces that were found in several layers, those with the higher score.
 
     Raises:
         UnusableTemplate: a formatter reached its limits.
@@ -51,8 +52,10 @@ def assemble_retrieval(
     result = RetrievalResult(
         metadata=dict(metadata),
         global_metadata=dict(global_metadata),
-        pieces=merge_pieces(found, linked),
+        pieces=merge_pieces(pieces),
         graph_context=merge_relations(relations),
     )
-    sections = format_sections(result, metadata_info_type=metadata_info_type, formatters=formatters)
+    sections = format_sections(
+        result, metadata_info_type=metadata_info_type, item_delimiter=item_delimiter, formatters=formatters
+    )
     return result.model_copy(update={"sections": sections})

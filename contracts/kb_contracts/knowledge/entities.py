@@ -7,6 +7,8 @@ from pydantic import Field, StringConstraints
 from kb_contracts.api.model import StrictModel
 from kb_contracts.knowledge.properties import Properties
 
+ANY_ENTITY: Final = "*"
+"""Value of `entity_id` in the metadata of chunks of entries that apply to all entities."""
 GLOBAL_RECORD_ID: Final = "global"
 """Identifier of the one record of an organization that applies to all entities."""
 

@@ -1,6 +1,6 @@
 """Fields of entries and pieces, with their rules."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
@@ -53,9 +53,9 @@ EntryType: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,4
 EntryTags: TypeAlias = Annotated[
     list[Annotated[Identifier, AfterValidator(_not_reserved)]], Field(max_length=MAX_ENTRY_TAGS)
 ]
-KnowledgeType: TypeAlias = Annotated[
-    Literal["fact", "instruction", "preference", "procedure", "note", "episodic"], BeforeValidator(_in_lower_case)
-]
+KnowledgeTypeName: TypeAlias = Literal["fact", "instruction", "preference", "procedure", "note", "episodic"]
+KNOWLEDGE_TYPES: Final[tuple[KnowledgeTypeName, ...]] = get_args(KnowledgeTypeName)
+KnowledgeType: TypeAlias = Annotated[KnowledgeTypeName, BeforeValidator(_in_lower_case)]
 """Kind of knowledge that a piece is, in any case; kept in lower case."""
 InfoType: TypeAlias = Annotated[
     Text,

@@ -44,6 +44,7 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "audit_log",
             "backfills",
             "budgets",
+            "check_ins",
             "circuits",
             "citations",
             "dead_letter_bodies",

@@ -10,13 +10,16 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_contracts import topics
-from kb_knowledge import entry_routes
+from kb_knowledge import check_in_routes, entity_routes, entry_routes, graph_routes, import_routes
 from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.embedding_providers import EmbeddingProviders
+from kb_knowledge.import_knowledge import KnowledgeImporter
 from kb_knowledge.indexes import COLLECTIONS
 from kb_knowledge.settings import KnowledgeSettings
+from kb_knowledge.structure_text import TextStructurer
 from kb_knowledge.watch_pending import watch_pending
 from kb_knowledge.write_entries import EntryWriter
+from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.provider import bundled_models
@@ -35,7 +38,13 @@ from kb_shared.service import process
 
 GROUP_OUTCOMES: Final = "kb-knowledge-outcomes"
 TOPICS_OF_GROUPS: Final[Mapping[str, Sequence[topics.Topic]]] = {GROUP_OUTCOMES: [topics.KB_EVENTS]}
-ROUTERS: Final = (entry_routes.router,)
+ROUTERS: Final = (
+    entry_routes.router,
+    entity_routes.router,
+    graph_routes.router,
+    import_routes.router,
+    check_in_routes.router,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +53,12 @@ class KnowledgeService:
 
     settings: KnowledgeSettings
     database: Database
+    chat: Chat
     _readiness: Readiness = field(default_factory=Readiness)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`. If one part fails permanently, all of them end, and the process is restarted."""
-        app = create_app(self.settings, database=self.database, ready=self._readiness.why_not_ready)
+        app = create_app(self.settings, database=self.database, chat=self.chat, ready=self._readiness.why_not_ready)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(server.run(app, self.settings, stop))
             parts.create_task(self._work(stop))
@@ -109,7 +119,7 @@ def create_consumer(
     )
 
 
-def create_app(settings: KnowledgeSettings, *, database: Database, ready: Ready | None = None) -> FastAPI:
+def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, ready: Ready | None = None) -> FastAPI:
     """Connect the routes to clients that exist already."""
     app = application.create_app("Curated knowledge", settings, database=database, routers=ROUTERS, ready=ready)
     catalogue = ModelCatalogue(
@@ -118,10 +128,14 @@ def create_app(settings: KnowledgeSettings, *, database: Database, ready: Ready 
         environment=os.environ,
         late_models=settings.late_models,
     )
+    writer = EntryWriter(database, settings)
+    importer = KnowledgeImporter(database, writer, settings)
     provide(
         app,
         settings,
-        EntryWriter(database, settings),
+        writer,
+        importer,
+        TextStructurer(database, chat, importer=importer, settings=settings),
         EmbeddingProviders(catalogue),
         RequestLimits(database, {"administration": limit_of_administration(settings)}),
     )
@@ -130,9 +144,11 @@ def create_app(settings: KnowledgeSettings, *, database: Database, ready: Ready 
 
 @asynccontextmanager
 async def build(settings: KnowledgeSettings) -> AsyncIterator[KnowledgeService]:
-    """Construct the service and its client, which is closed on leaving."""
+    """Construct the service and its clients, which are closed on leaving."""
     database = mongo.connect(settings)
+    chat = create_chat(database, settings)
     try:
-        yield KnowledgeService(settings, database)
+        yield KnowledgeService(settings, database, chat)
     finally:
+        await chat.close()
         await database.client.close()

@@ -1,7 +1,9 @@
 """Refuses texts that contain credentials."""
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kb_contracts.knowledge.properties import PropertyValue
 from kb_shared.errors import RequestError
 from kb_shared.observability.metrics import CONTENT_REFUSED
 from kb_shared.text.sensitive_content import SensitiveContent, find_sensitive
@@ -26,6 +28,17 @@ def refuse_sensitive(text: str, *, field: str) -> None:
             "Credentials belong into a vault.",
             extra={"pattern": str(found.pattern), "line": found.line, "field": field},
         )
+
+
+def refuse_sensitive_properties(properties: Mapping[str, PropertyValue]) -> None:
+    """Check the properties of an entity, a node or an edge, each with its name. Raises as `refuse_sensitive`."""
+    for line in property_lines(properties):
+        refuse_sensitive(line, field="properties")
+
+
+def property_lines(properties: Mapping[str, PropertyValue]) -> Iterator[str]:
+    """Yield the texts to check of properties: a value may be a credential because of its name."""
+    return (f"{name}: {value}" for name, value in properties.items() if isinstance(value, str))
 
 
 def check_content(text: str) -> SensitiveContent | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentDeleted, Metadata, OcrCompleted
+from kb_contracts.knowledge.entities import ANY_ENTITY
 from kb_contracts.reserved_ids import KNOWLEDGE_TAG
 from kb_knowledge.source import SOURCE
 from kb_shared.errors import RequestError
@@ -59,4 +60,6 @@ def require_size(event: OcrCompleted) -> None:
 
 def _metadata(entry: KnowledgeEntry) -> Metadata:
     values = {name: getattr(entry, name) for name in FILTERABLE}
+    # A filter can ask for a value, and not for its absence.
+    values["entity_id"] = entry.entity_id or ANY_ENTITY
     return {name: value for name, value in values.items() if value is not None}

@@ -14,6 +14,9 @@ from kb_search import chat_model_routes, insight_routes, routes, tool_routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
+from kb_search.knowledge import routes as knowledge_routes
+from kb_search.knowledge.retrieve_knowledge import KnowledgeRetrieval
+from kb_search.knowledge.search_entries import EntrySearch
 from kb_search.log_queries import QueryLog
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.management_tools import Management
@@ -43,6 +46,7 @@ ROUTERS: Final = (
     tool_routes.router,
     chat_model_routes.router,
     insight_routes.router,
+    knowledge_routes.router,
     run_routes.router,
     prompt_routes.router,
     agent_routes.router,
@@ -92,9 +96,11 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
             "administration": limit_of_administration(settings),
         },
     )
+    entry_search, retrieval = EntrySearch(database, search), KnowledgeRetrieval(database, search)
     conductor = Conductor(
         database,
         search,
+        retrieval=retrieval,
         chat=chat,
         fair_queue=fair_queue,
         max_passage_tokens=settings.run_passage_tokens,
@@ -110,6 +116,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
             limits=limits,
             fair_queue=fair_queue,
             max_passage_tokens=settings.run_passage_tokens,
+            entry_search=entry_search,
             management=management,
         )
     )
@@ -135,7 +142,19 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         fair_queue=fair_queue,
     )
     explainer = SearchExplainer(database, search, embedder)
-    provide(app, settings, chat.catalogue, limits, search, explainer, preparation, conductor, checks)
+    provide(
+        app,
+        settings,
+        chat.catalogue,
+        limits,
+        search,
+        entry_search,
+        retrieval,
+        explainer,
+        preparation,
+        conductor,
+        checks,
+    )
     return app
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends
 
 from kb_search.authoring import authoring_checks
+from kb_search.knowledge import retrieve_knowledge, search_entries
 from kb_search.retrieval import explain_search, search_knowledge_base
 from kb_search.runs import conduct_run, prepare_run
 from kb_search.settings import SearchSettings
@@ -24,6 +25,10 @@ KnowledgeBaseSearch: TypeAlias = Annotated[
 ]
 Cursors: TypeAlias = Annotated[cursors.Cursors, Depends(provided(cursors.Cursors))]
 ChatModels: TypeAlias = Annotated[models.ChatCatalogue, Depends(provided(models.ChatCatalogue))]
+EntrySearch: TypeAlias = Annotated[search_entries.EntrySearch, Depends(provided(search_entries.EntrySearch))]
+KnowledgeRetrieval: TypeAlias = Annotated[
+    retrieve_knowledge.KnowledgeRetrieval, Depends(provided(retrieve_knowledge.KnowledgeRetrieval))
+]
 SearchExplainer: TypeAlias = Annotated[
     explain_search.SearchExplainer, Depends(provided(explain_search.SearchExplainer))
 ]

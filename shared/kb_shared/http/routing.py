@@ -23,12 +23,11 @@ from kb_shared.errors import RequestError
 from kb_shared.http import audit, idempotency, limited_keys, problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, OrganizationSecurity
+from kb_shared.http.body_limits import BodyLimits, limits_of
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
 from kb_shared.mongo.database import Database
 
-MAX_BODY_BYTES: Final = 2_000_000
-ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
 REREAD_TIMEOUT_S: Final = 3.0
 """Seconds to read a key again before an error is returned."""
@@ -51,6 +50,7 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
         body: TypeAdapter[Any] | None = None
+        limits = limits_of(self.endpoint)
         if self.body_field is not None:
             # With the validators that the signature of the handler adds to the model.
             body = TypeAdapter(self.body_field.field_info.rebuild_annotation())
@@ -59,7 +59,7 @@ class StrictRoute(APIRoute):
         async def handle_checked(request: Request, organization_id: str) -> Response:
             _check_query(request, known)
             if body is not None:
-                request = await _JsonRequest.read(request, body, organization_id=organization_id)
+                request = await _JsonRequest.read(request, body, limits=limits, organization_id=organization_id)
             if security is None:
                 return await handle(request)
             # After the body: a slow sender must not keep other requests of its organization waiting.
@@ -119,18 +119,22 @@ class _JsonRequest(Request):
     _parsed: Any
 
     @classmethod
-    async def read(cls, request: Request, body: TypeAdapter[Any], *, organization_id: str) -> "_JsonRequest":
+    async def read(
+        cls, request: Request, body: TypeAdapter[Any], *, limits: BodyLimits, organization_id: str
+    ) -> "_JsonRequest":
         large_bodies = get_provided(request.app, LargeBodies)
 
         def hold_request_slot() -> None:
             large_bodies.limit.hold_request_slot(request.scope, organization_id)
 
-        received = await limited_body(request, max_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=hold_request_slot)
+        received = await limited_body(
+            request, max_bytes=limits.max_bytes, advice=limits.advice, on_large=hold_request_slot
+        )
         read = cls(request.scope, request.receive)
         read._body = read.received = received  # where Request itself keeps what it has read
         if received:
             _check_media_type(request)
-            validate = partial(_validated, received, body)
+            validate = partial(_validated, received, body, limits)
             is_large = len(received) > LARGE_BYTES
             read._parsed = await large_bodies.thread.work(organization_id, validate) if is_large else validate()
         return read
@@ -190,11 +194,14 @@ def _check_media_type(request: Request) -> None:
         raise RequestError(415, "unsupported-media-type", "Send JSON with `Content-Type: application/json`.")
 
 
-def _validated(received: bytes, body: TypeAdapter[Any]) -> Any:
+def _validated(received: bytes, body: TypeAdapter[Any], limits: BodyLimits) -> Any:
     try:
-        parsed = strict_json.parse(received)
+        parsed = strict_json.parse(received, max_values=limits.max_values)
     except ValueError as error:
-        raise RequestError(400, "malformed-json", f"The body is not usable JSON: {error}.") from None
+        detail = f"The body is not usable JSON: {error}."
+        if limits.malformed_is_unprocessable:
+            raise RequestError(422, "malformed-json", detail) from None
+        raise RequestError(400, "malformed-json", detail) from None
     try:
         return body.validate_python(parsed)
     except ValidationError as invalid:

@@ -11,20 +11,20 @@ _SLICE: Final = 64_000
 """Number of characters that are examined before other threads have their turn."""
 
 
-def parse(body: bytes) -> Any:
+def parse(body: bytes, *, max_values: int = MAX_VALUES) -> Any:
     """Read a JSON document.
 
     Raises:
         ValueError: for anything ambiguous or that can't be stored: NaN, infinities, numbers beyond a double, a name
             that occurs twice in an object, lone surrogates, bytes that are not UTF-8, nesting beyond the stack; and
-            for more than `MAX_VALUES` values, which would take long. The message says which and quotes nothing.
+            for more than `max_values` values, which would take long. The message says which and quotes nothing.
     """
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} is not UTF-8") from None
-    if _has_too_many_values(text):
-        raise ValueError(f"it has more than {MAX_VALUES} values")
+    if _has_too_many_values(text, max_values):
+        raise ValueError(f"it has more than {max_values} values")
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
     except json.JSONDecodeError as error:
@@ -62,18 +62,18 @@ def _has_lone_surrogate(value: Any) -> bool:
     return False
 
 
-def _has_too_many_values(text: str) -> bool:
+def _has_too_many_values(text: str, max_values: int) -> bool:
     # A count that includes strings is cheap, and enough for nearly all documents.
-    return _marks(text) > MAX_VALUES and _has_too_many_outside_strings(text)
+    return _marks(text) > max_values and _has_too_many_outside_strings(text, max_values)
 
 
-def _has_too_many_outside_strings(text: str) -> bool:
+def _has_too_many_outside_strings(text: str, max_values: int) -> bool:
     count, in_string = 0, 0
     without_escapes = text.replace("\\\\", "").replace('\\"', "")
     for start in range(0, len(without_escapes), _SLICE):
         parts = without_escapes[start : start + _SLICE].split('"')
         count += _marks("".join(parts[in_string::2]))
-        if count > MAX_VALUES:
+        if count > max_values:
             return True
         in_string ^= (len(parts) - 1) % 2
     return False

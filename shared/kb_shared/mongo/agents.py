@@ -51,6 +51,8 @@ class Agent:
     updated_by: str
     auto_search: bool = False
     """True if its runs search with their question before the model speaks."""
+    injection: str | None = None
+    """Template and knowledge for its runs, as JSON text, because MongoDB does not take every field name; None: none."""
 
 
 _TOOLS: Final = RowMapper(KnowledgeBaseTool)
@@ -155,6 +157,7 @@ _PLAIN = (
     "model",
     "max_iterations",
     "auto_search",
+    "injection",
     "version",
     "created_at",
     "updated_at",

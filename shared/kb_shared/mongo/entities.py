@@ -51,11 +51,7 @@ async def put_all(database: Database, organization_id: str, entities: Sequence[E
         entities: with different ids.
         by: id of the key that writes them.
     """
-    stored = await find_all(database, organization_id, entity_ids=[entity.entity_id for entity in entities])
-    outcome = PutOutcome.compare(
-        {entity.entity_id: (entity.entity_type, to_comparable(to_stored(entity.properties))) for entity in entities},
-        {record.entity_id: (record.entity_type, to_comparable(record.properties)) for record in stored},
-    )
+    outcome = await compare_all(database, organization_id, entities)
     at = now()
     upserts = [
         UpdateOne(
@@ -77,6 +73,15 @@ async def put_all(database: Database, organization_id: str, entities: Sequence[E
     if upserts:
         await upsert_all(database[NAME], upserts)
     return outcome
+
+
+async def compare_all(database: Database, organization_id: str, entities: Sequence[Entity]) -> PutOutcome:
+    """Return what `put_all` would do now."""
+    stored = await find_all(database, organization_id, entity_ids=[entity.entity_id for entity in entities])
+    return PutOutcome.compare(
+        {entity.entity_id: (entity.entity_type, to_comparable(to_stored(entity.properties))) for entity in entities},
+        {record.entity_id: (record.entity_type, to_comparable(record.properties)) for record in stored},
+    )
 
 
 async def find(database: Database, key: EntityKey) -> EntityRecord | None:

@@ -5,7 +5,7 @@ each in one transaction. So one of two such transactions sees what the other has
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -109,11 +109,7 @@ def edge_id_of(edge: GraphEdge) -> str:
 
 async def put_nodes(database: Database, organization_id: str, nodes: Sequence[GraphNode], *, by: str) -> PutOutcome:
     """Create nodes, or replace their types, labels and properties; equal ones are not written."""
-    stored = await find_nodes(database, organization_id, node_ids=[node.node_id for node in nodes])
-    outcome = PutOutcome.compare(
-        {node.node_id: (node.node_type, node.label, to_comparable(to_stored(node.properties))) for node in nodes},
-        {record.node_id: (record.node_type, record.label, to_comparable(record.properties)) for record in stored},
-    )
+    outcome = await compare_nodes(database, organization_id, nodes)
     at = now()
     upserts = [
         UpdateOne(
@@ -136,6 +132,15 @@ async def put_nodes(database: Database, organization_id: str, nodes: Sequence[Gr
     if upserts:
         await upsert_all(database[NAME], upserts)
     return outcome
+
+
+async def compare_nodes(database: Database, organization_id: str, nodes: Sequence[GraphNode]) -> PutOutcome:
+    """Return what `put_nodes` would do now."""
+    stored = await find_nodes(database, organization_id, node_ids=[node.node_id for node in nodes])
+    return PutOutcome.compare(
+        {node.node_id: (node.node_type, node.label, to_comparable(to_stored(node.properties))) for node in nodes},
+        {record.node_id: (record.node_type, record.label, to_comparable(record.properties)) for record in stored},
+    )
 
 
 async def get_node(database: Database, key: NodeKey) -> NodeRecord:
@@ -209,40 +214,61 @@ async def put_edges(database: Database, organization_id: str, edges: Sequence[Gr
     return outcome
 
 
+async def compare_edges(
+    database: Database, organization_id: str, edges: Sequence[GraphEdge], *, new_nodes: Collection[str] = ()
+) -> PutOutcome:
+    """Return what `put_edges` would do if the nodes of `new_nodes` existed, too."""
+    wanted = {edge_id_of(edge): edge for edge in edges}
+    compared = _compare(wanted, await _find_edges(database, organization_id, edge_ids=wanted))
+    node_ids = _nodes_of(wanted[each] for each in compared.written)
+    existing = {node.node_id for node in await find_nodes(database, organization_id, node_ids=node_ids)}
+    return _without_lacking(compared, wanted, existing | set(new_nodes))
+
+
 async def put_edges_in(
     database: Database, session: MongoSession, organization_id: str, *, edges: Sequence[GraphEdge], by: str
 ) -> PutOutcome:
     """Do what `put_edges` does for a few edges, in the caller's transaction."""
     wanted = {edge_id_of(edge): edge for edge in edges}
-    stored = await _find_edges(database, session, organization_id, edge_ids=wanted)
-    compared = PutOutcome.compare(
-        {edge_id: to_comparable(to_stored(edge.properties)) for edge_id, edge in wanted.items()},
-        {record.edge_id: to_comparable(record.properties) for record in stored},
-    )
-    existing = await _fence(database, session, organization_id, edges=[wanted[each] for each in compared.written])
-    missing = {
-        edge_id: lacking
-        for edge_id in compared.written
-        if (lacking := frozenset((wanted[edge_id].source_id, wanted[edge_id].target_id)) - existing)
-    }
-    outcome = replace(
-        compared, created=compared.created - missing.keys(), changed=compared.changed - missing.keys(), missing=missing
-    )
+    compared = _compare(wanted, await _find_edges(database, organization_id, edge_ids=wanted, session=session))
+    node_ids = _nodes_of(wanted[each] for each in compared.written)
+    existing = await find_nodes(database, organization_id, node_ids=node_ids, session=session)
+    outcome = _without_lacking(compared, wanted, {node.node_id for node in existing})
     if outcome.written:
+        # A transaction that deletes one of them meanwhile conflicts with this one.
+        await _fence(database, session, organization_id, node_ids=_nodes_of(wanted[each] for each in outcome.written))
         upserts = [_upsert(EdgeKey(organization_id, edge_id), wanted[edge_id], by=by) for edge_id in outcome.written]
         await database[EDGES].bulk_write(upserts, ordered=False, session=session)
     return outcome
 
 
-async def _fence(
-    database: Database, session: MongoSession, organization_id: str, *, edges: Sequence[GraphEdge]
-) -> set[str]:
-    """Write the nodes of edges, and return the ids of those that exist."""
-    node_ids = {node_id for edge in edges for node_id in (edge.source_id, edge.target_id)}
+async def _fence(database: Database, session: MongoSession, organization_id: str, *, node_ids: Collection[str]) -> None:
     ids = [_node_row_id(NodeKey(organization_id, node_id)) for node_id in node_ids]
     query = {"_id": {"$in": ids}, "organization_id": organization_id}
     await database[NAME].update_many(query, {"$inc": {"fence": 1}}, session=session)
-    return {node.node_id for node in await find_nodes(database, organization_id, node_ids=node_ids, session=session)}
+
+
+def _compare(wanted: Mapping[str, GraphEdge], stored: Iterable[EdgeRecord]) -> PutOutcome:
+    return PutOutcome.compare(
+        {edge_id: to_comparable(to_stored(edge.properties)) for edge_id, edge in wanted.items()},
+        {record.edge_id: to_comparable(record.properties) for record in stored},
+    )
+
+
+def _nodes_of(edges: Iterable[GraphEdge]) -> set[str]:
+    return {node_id for edge in edges for node_id in (edge.source_id, edge.target_id)}
+
+
+def _without_lacking(compared: PutOutcome, wanted: Mapping[str, GraphEdge], existing: Collection[str]) -> PutOutcome:
+    """Take the edges that lack a node out of what is to be written."""
+    missing = {
+        edge_id: lacking
+        for edge_id in compared.written
+        if (lacking := frozenset(_nodes_of([wanted[edge_id]])) - frozenset(existing))
+    }
+    return replace(
+        compared, created=compared.created - missing.keys(), changed=compared.changed - missing.keys(), missing=missing
+    )
 
 
 def _upsert(key: EdgeKey, edge: GraphEdge, *, by: str) -> UpdateOne:
@@ -263,16 +289,20 @@ def _upsert(key: EdgeKey, edge: GraphEdge, *, by: str) -> UpdateOne:
     )
 
 
-async def get_edge(database: Database, key: EdgeKey, *, session: MongoSession | None = None) -> EdgeRecord:
-    """Return an edge. Raises NotFound."""
+async def find_edge(database: Database, key: EdgeKey, *, session: MongoSession | None = None) -> EdgeRecord | None:
     row = await database[EDGES].find_one(_edge_key(key), session=session)
-    if row is None:
+    return _EDGES.read(row) if row else None
+
+
+async def get_edge(database: Database, key: EdgeKey) -> EdgeRecord:
+    """Return an edge. Raises NotFound."""
+    if (found := await find_edge(database, key)) is None:
         raise NotFound("edge")
-    return _EDGES.read(row)
+    return found
 
 
 async def _find_edges(
-    database: Database, session: MongoSession, organization_id: str, *, edge_ids: Collection[str]
+    database: Database, organization_id: str, *, edge_ids: Collection[str], session: MongoSession | None = None
 ) -> list[EdgeRecord]:
     ids = [_edge_row_id(EdgeKey(organization_id, edge_id)) for edge_id in edge_ids]
     query = {"_id": {"$in": ids}, "organization_id": organization_id}

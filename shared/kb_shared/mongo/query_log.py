@@ -40,7 +40,7 @@ class LoggedQuery:
     run_id: str | None
     asked_at: datetime
     agent_id: str | None = None
-    """Agent whose run searched; None for other searches."""
+    """Agent whose run searched, or that the caller named; None for other searches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ _WORD: Final = re.compile(
     r"(?i:sha|aes|md|argon|utf|base|tls|ssl|oauth|rfc|iso|fips|nist|ipv|int|uint|float|varchar|char|string|pbkdf|cp|x|v|h|p|k|s|step|level|rsa|ed|ec|"
     r"hs|rs|es|ps|cl|min|max|part|page|section|chapter|version|type|bcrypt|top|day|week|round|cost)\d{1,5}[a-z]{0,3}|"
     # Numbers with a unit.
-    r"\d{1,5}(?i:bit|bits|char|chars|characters|day|days|d|h|hours|min|minutes|m|s|ms|st|nd|rd|th|x|k|kb|mb|gb|digit|digits)"
+    r"\d{1,5}(?i:bits?|chars?|characters|days?|hours|min|minutes|ms|st|nd|rd|th|kb|mb|gb|digits?)|\d{1,3}(?i:[dhmskx])"
 )
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 

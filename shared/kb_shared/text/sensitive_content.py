@@ -222,6 +222,8 @@ def _has_password(encoded: str) -> bool:
 
 _ADDRESS: Final = re.compile(r"[a-z]+://|[\w.+-]+@[\w-]+\.\w", re.IGNORECASE)
 
+_WORD_AND_YEAR: Final = re.compile(r"[A-Za-z]{4,20}[-_.](?:19|20)\d\d")
+
 
 def _is_password(value: str) -> bool:
     """Say whether a value after the word password is one: words are not, because prose has them there."""
@@ -231,5 +233,5 @@ def _is_password(value: str) -> bool:
         and (any(character.isdigit() for character in value) or re.search(r"\w[!$%^*@]\w", value) is not None)
         and not _ADDRESS.match(value)
         and not is_placeholder(value)
-        and not is_wordlike(value)
+        and (_WORD_AND_YEAR.fullmatch(value) is not None or not is_wordlike(value))
     )

@@ -97,7 +97,9 @@ def paths_of(service: str) -> frozenset[str]:
             )
         case "kb-knowledge":
             knowledge_settings = KnowledgeSettings()
-            return _paths(create_knowledge_app(knowledge_settings, database=mongo.connect(knowledge_settings)))
+            database = mongo.connect(knowledge_settings)
+            chat = create_chat(database, knowledge_settings)
+            return _paths(create_knowledge_app(knowledge_settings, database=database, chat=chat))
         case _:
             return HEALTH_PATHS
 

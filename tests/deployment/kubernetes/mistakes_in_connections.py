@@ -60,11 +60,11 @@ ROUTING: Final = [
 
 ROUTES: Final = [
     PlantedMistake("metrics-from-outside", of_ingress(lambda paths: paths[-1].update(path="/[a-z.]+$")), INGRESS, "/"),
-    PlantedMistake("everything", of_ingress(lambda paths: paths[5].update(path="/")), INGRESS, "goes to kb-api"),
+    PlantedMistake("everything", of_ingress(lambda paths: paths[6].update(path="/")), INGRESS, "goes to kb-api"),
     PlantedMistake("runs-go-to-kb-api", of_ingress(lambda paths: paths.pop(0)), INGRESS, "goes to kb-api"),
     PlantedMistake("searches-go-to-kb-api", of_ingress(lambda paths: paths.pop(1)), INGRESS, "/search goes to kb-api"),
-    PlantedMistake("entries-go-to-kb-api", of_ingress(lambda paths: paths.pop(3)), INGRESS, "goes to kb-api"),
-    PlantedMistake("no-mcp", of_ingress(lambda paths: paths.pop(4)), INGRESS, "/mcp goes to no service"),
+    PlantedMistake("entries-go-to-kb-api", of_ingress(lambda paths: paths.pop(4)), INGRESS, "goes to kb-api"),
+    PlantedMistake("no-mcp", of_ingress(lambda paths: paths.pop(5)), INGRESS, "/mcp goes to no service"),
     PlantedMistake(
         "too-much-to-search",
         of_ingress(lambda paths: paths[1].update(path="/v0/orgs/[^/]+/knowledge-bases/.+/search")),

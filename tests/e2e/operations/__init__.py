@@ -6,7 +6,10 @@ An import of the package registers all checks.
 from tests.e2e.operations import (
     administration,
     authoring,
+    check_ins,
+    curated_knowledge,
     documents,
+    entities_and_graph,
     events,
     knowledge_bases,
     knowledge_entries,
@@ -19,7 +22,10 @@ from tests.e2e.operations import (
 __all__ = [
     "administration",
     "authoring",
+    "check_ins",
+    "curated_knowledge",
     "documents",
+    "entities_and_graph",
     "events",
     "knowledge_bases",
     "knowledge_entries",

@@ -6,6 +6,7 @@ from typing import Any
 from kb_api import organization_deletions
 from kb_api.outcome_events import event_log
 from kb_api.webhooks import deliveries, webhook_rows
+from kb_knowledge.store import check_ins
 from kb_search.store import prompts, runs
 from kb_shared.mongo import (
     agents,
@@ -48,6 +49,7 @@ TENANT_DATA = {
         audit_log,
         backfills,
         budgets,
+        check_ins,
         circuits,
         citations,
         deliveries,

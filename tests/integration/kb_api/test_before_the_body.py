@@ -15,8 +15,9 @@ from kb_api.bootstrap import KbApi, create_app
 from kb_shared.errors import RequestError
 from kb_shared.http import routing, strict_json
 from kb_shared.http.admission import Admission, long_running
+from kb_shared.http.body_limits import MAX_BODY_BYTES
 from kb_shared.http.large_bodies import LARGE_BYTES, MAX_IN_MEMORY_OF_ORGANIZATION
-from kb_shared.http.routing import MAX_BODY_BYTES, MAX_ERRORS
+from kb_shared.http.routing import MAX_ERRORS
 from kb_shared.http.strict_json import MAX_VALUES
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import OrganizationClient
@@ -90,9 +91,9 @@ async def test_only_large_bodies_are_parsed_in_another_thread(
 ) -> None:
     threads: list[str] = []
 
-    def parse(body: bytes) -> Any:
+    def parse(body: bytes, *, max_values: int) -> Any:
         threads.append(threading.current_thread().name)
-        return strict_json.parse(body)
+        return strict_json.parse(body, max_values=max_values)
 
     monkeypatch.setattr(routing, "strict_json", SimpleNamespace(**{**vars(strict_json), "parse": parse}))
     tag = httpx.Request("POST", "http://x", json={"tag_id": "x", "name": "X"}).content

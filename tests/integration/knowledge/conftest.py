@@ -13,6 +13,7 @@ from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.bootstrap import create_app
 from kb_knowledge.settings import KnowledgeSettings
 from kb_local.python_server import ModelServerProcess
+from kb_shared.chat.chat import create_chat
 from kb_shared.mongo import api_keys, backfills, index_jobs
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
@@ -40,14 +41,18 @@ def settings(model_server: ModelServerProcess) -> KnowledgeSettings:
         default_chunk_size=50,
         default_chunk_overlap=0,
         max_knowledge_entries=50,
+        max_entities=3,
+        max_graph_nodes=5,
     )
 
 
 @pytest.fixture(scope="session")
 async def knowledge_http(knowledge_database: Database, settings: KnowledgeSettings) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(settings, database=knowledge_database))
+    chat = create_chat(knowledge_database, settings)
+    transport = httpx.ASGITransport(create_app(settings, database=knowledge_database, chat=chat))
     async with httpx.AsyncClient(transport=transport, base_url="http://knowledge") as client:
         yield client
+    await chat.close()
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def service_operations() -> dict[tuple[str, str], ServiceOperation]:
     api.settings = ApiSettings()
     search = kb_search.create_app(SearchSettings(), database=MagicMock(), embedder=MagicMock(), chat=MagicMock())
     found: dict[tuple[str, str], ServiceOperation] = {}
-    knowledge = kb_knowledge.create_app(KnowledgeSettings(), database=MagicMock())
+    knowledge = kb_knowledge.create_app(KnowledgeSettings(), database=MagicMock(), chat=MagicMock())
     for app in (kb_api.create_app(api), search, knowledge):
         for each in operations_of(app):
             found[each.method, each.path] = each

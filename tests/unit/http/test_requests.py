@@ -17,8 +17,9 @@ from pymongo.errors import ServerSelectionTimeoutError
 from kb_contracts.api.model import StrictModel
 from kb_shared.errors import BudgetExhausted, NotFound, Parked, ProviderUnavailable, RequestError, TransientError
 from kb_shared.http.application import create_app
+from kb_shared.http.body_limits import MAX_BODY_BYTES
 from kb_shared.http.model import DEFAULT_LIMIT, Limit
-from kb_shared.http.routing import MAX_BODY_BYTES, StrictRoute
+from kb_shared.http.routing import StrictRoute
 from kb_shared.settings import HttpSettings
 
 SECRET = "a canary that no answer and no log may repeat"

@@ -4,6 +4,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from kb_contracts.knowledge.properties import PropertyValue
 from kb_contracts.knowledge.retrieval import GraphRelation, RetrievalResult, RetrievedPiece
 
 PROCEDURE: Final = RetrievedPiece(
@@ -22,7 +23,7 @@ FACT: Final = RetrievedPiece(
     tags=["les", "smagorinsky"],
     score=0.5,
 )
-METADATA: Final = {"team": "aero", "specialization": "turbomachinery"}
+METADATA: Final[dict[str, PropertyValue]] = {"team": "aero", "specialization": "turbomachinery"}
 SPECIALIZES_IN: Final = GraphRelation(
     relation_type="SPECIALIZES_IN",
     target_node_id="technique:les",

@@ -30,8 +30,9 @@ from kb_search.runs.clean_answers import AnswerStreamCleaner
 from kb_search.runs.discussed_document import cut_document
 from kb_search.runs.json_strings import clean_json
 from kb_search.runs.marks import remove_unknown_marks
-from kb_search.runs.passages import PromptDelimiter, RunPassages, remove_invisible_characters
+from kb_search.runs.passages import RunPassages, remove_invisible_characters
 from kb_shared.chat.completion import WholeCharacters, whole_characters
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.chunking import ChunkerType, ChunkingConfig
 from kb_shared.chunking.counted_text import CountedText
 from kb_shared.chunking.outline import Outline

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kb_api
+import kb_knowledge.store
 import kb_search.store
 import kb_shared.mongo
 from kb_shared.mongo import agents, documents
@@ -36,7 +37,7 @@ st.register_type_strategy(ObjectId, st.binary(min_size=12, max_size=12).map(Obje
 
 def modules() -> dict[str, Any]:
     found = {}
-    for package in (kb_shared.mongo, kb_search.store, kb_api):
+    for package in (kb_shared.mongo, kb_search.store, kb_knowledge.store, kb_api):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not info.name.endswith(".__main__"):
                 found[info.name] = importlib.import_module(info.name)

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb_search.runs.discussed_document import DiscussedDocument, build_reminder, cut_document, max_characters_to_read
-from kb_search.runs.passages import PromptDelimiter
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.text.tokens import count_tokens
 
 SENTENCE = "One two three four five six seven eight nine. "

@@ -10,11 +10,11 @@ from kb_search.runs.citations import remove_marks, resolve_citations
 from kb_search.runs.marks import remove_unknown_marks
 from kb_search.runs.passages import (
     CitedPassage,
-    PromptDelimiter,
     RunPassages,
     remove_invisible_characters,
     render_passages,
 )
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 PASSAGE = CitedPassage(0, "d:1", "kb", "d", "a.pdf", 0, None, None, 0.9, False, "text")
 

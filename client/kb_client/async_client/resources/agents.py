@@ -1,8 +1,12 @@
+from collections.abc import Mapping
+from typing import Any
+
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.agents import AgentList, AgentView, AvailableKnowledgeBases
 from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.prompt_injection import PromptInjection
 
 
 class AsyncAgents(AsyncResource):
@@ -17,6 +21,7 @@ class AsyncAgents(AsyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
         return ApiCall(
@@ -30,6 +35,7 @@ class AsyncAgents(AsyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )
@@ -49,6 +55,7 @@ class AsyncAgents(AsyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[AgentView]:
         """Change the given fields.
@@ -69,6 +76,7 @@ class AsyncAgents(AsyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )

@@ -5,6 +5,7 @@ from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.api.prompts import PromptList, PromptView
 
 
@@ -22,6 +23,7 @@ class AsyncPrompts(AsyncResource):
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[PromptView]:
         """Create a prompt.
 
@@ -41,6 +43,7 @@ class AsyncPrompts(AsyncResource):
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )
@@ -62,6 +65,7 @@ class AsyncPrompts(AsyncResource):
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[PromptView]:
         """Change the given fields.
@@ -85,6 +89,7 @@ class AsyncPrompts(AsyncResource):
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )

@@ -31,6 +31,9 @@ class AsyncRuns(AsyncResource):
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        entity_id: str | Unset | None = UNSET,
+        variables: Mapping[str, str] | Unset = UNSET,
+        attachments: str | Unset = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> ApiCall[RunView]:
         """Run a prompt, an agent or `messages`, and return the finished run. It is stopped if the caller goes away."""
@@ -53,6 +56,9 @@ class AsyncRuns(AsyncResource):
                     "clean_strings": clean_strings,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "entity_id": entity_id,
+                    "variables": variables,
+                    "attachments": attachments,
                     "budget": budget,
                 }
             ),
@@ -73,6 +79,9 @@ class AsyncRuns(AsyncResource):
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        entity_id: str | Unset | None = UNSET,
+        variables: Mapping[str, str] | Unset = UNSET,
+        attachments: str | Unset = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> AsyncRunStream:
         """Run as `create` does, and yield the events of the run as they happen.
@@ -97,6 +106,9 @@ class AsyncRuns(AsyncResource):
             clean_strings=clean_strings,
             max_iterations=max_iterations,
             auto_search=auto_search,
+            entity_id=entity_id,
+            variables=variables,
+            attachments=attachments,
             budget=budget,
         )
         return AsyncRunStream(self._transport, call, self._options)

@@ -6,6 +6,7 @@ from kb_client.call import ApiCall, PageCall
 from kb_client.sync_client.operation import SyncResource, listing, operation
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.api.prompts import PromptList, PromptView
 
 
@@ -23,6 +24,7 @@ class SyncPrompts(SyncResource):
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[PromptView]:
         """Create a prompt.
 
@@ -42,6 +44,7 @@ class SyncPrompts(SyncResource):
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )
@@ -63,6 +66,7 @@ class SyncPrompts(SyncResource):
         kb_id: str | Unset | None = UNSET,
         kb_ids: Sequence[str] | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[PromptView]:
         """Change the given fields.
@@ -86,6 +90,7 @@ class SyncPrompts(SyncResource):
                     "kb_id": kb_id,
                     "kb_ids": kb_ids,
                     "auto_search": auto_search,
+                    "injection": injection,
                 }
             ),
         )

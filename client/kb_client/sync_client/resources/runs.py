@@ -32,6 +32,9 @@ class SyncRuns(SyncResource):
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        entity_id: str | Unset | None = UNSET,
+        variables: Mapping[str, str] | Unset = UNSET,
+        attachments: str | Unset = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> ApiCall[RunView]:
         """Run a prompt, an agent or `messages`, and return the finished run. It is stopped if the caller goes away."""
@@ -54,6 +57,9 @@ class SyncRuns(SyncResource):
                     "clean_strings": clean_strings,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "entity_id": entity_id,
+                    "variables": variables,
+                    "attachments": attachments,
                     "budget": budget,
                 }
             ),
@@ -74,6 +80,9 @@ class SyncRuns(SyncResource):
         clean_strings: bool | Unset = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        entity_id: str | Unset | None = UNSET,
+        variables: Mapping[str, str] | Unset = UNSET,
+        attachments: str | Unset = UNSET,
         budget: RunBudget | Mapping[str, float] | Unset = UNSET,
     ) -> SyncRunStream:
         """Run as `create` does, and yield the events of the run as they happen.
@@ -98,6 +107,9 @@ class SyncRuns(SyncResource):
             clean_strings=clean_strings,
             max_iterations=max_iterations,
             auto_search=auto_search,
+            entity_id=entity_id,
+            variables=variables,
+            attachments=attachments,
             budget=budget,
         )
         return SyncRunStream(self._transport, call, self._options)

@@ -194,6 +194,7 @@ _BY_ORGANIZATION: Final = (
     "knowledge_entry_tombstones",
     "dead_letters",
     "dead_letter_bodies",
+    "check_ins",
     "entities",
     "graph_edges",
     "graph_nodes",
@@ -230,6 +231,7 @@ LAST: Final = (
     "citations",
     "dead_letters",
     "dead_letter_bodies",
+    "check_ins",
     "entities",
     # Before the nodes: an edge never lacks one of its nodes.
     "graph_edges",

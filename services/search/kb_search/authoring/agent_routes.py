@@ -19,6 +19,7 @@ from kb_contracts.api.agents import (
 )
 from kb_contracts.api.model import MessageResponse
 from kb_search.authoring.agent_tools import append_tool, drop_tool, replace_tool
+from kb_search.authoring.authoring_checks import shown_injection
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
@@ -73,6 +74,7 @@ async def create(
         model=await checks.usable_model(caller, body.model),
         max_iterations=body.max_iterations,
         auto_search=body.auto_search,
+        injection=checks.stored_injection(body.injection),
         tools=(),
         version=1,
         created_at=created_at,
@@ -123,7 +125,9 @@ async def change(
     """Change the given fields of an agent. Its tools do not change."""
     key = AgentKey(caller.organization_id, agent_id)
     require_version((await agents.get(database, key)).version, if_match, what=_WHAT)
-    fields = body.model_dump(exclude_none=True)
+    fields = body.model_dump(exclude={"injection"}, exclude_none=True)
+    if body.injection is not None:
+        fields["injection"] = checks.stored_injection(body.injection)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
 
@@ -315,6 +319,7 @@ def _view(agent: Agent, kbs: Mapping[str, KnowledgeBase]) -> AgentView:
     )
     return AgentView(
         **{name: getattr(agent, name) for name in same},
+        injection=shown_injection(agent.injection),
         tools=[_tool_view(tool, kbs.get(tool.kb_id)) for tool in agent.tools],
     )
 

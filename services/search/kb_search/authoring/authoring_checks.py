@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
+from kb_search.knowledge.section_templates import compile_templates
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts
@@ -12,6 +14,13 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
+
+
+def shown_injection(stored: str | None) -> PromptInjectionView | None:
+    """Return the injection of a stored prompt or agent."""
+    if stored is None:
+        return None
+    return PromptInjectionView.model_validate(PromptInjection.model_validate_json(stored).model_dump())
 
 
 class AuthoringChecks:
@@ -48,6 +57,13 @@ class AuthoringChecks:
     async def usable_model(self, caller: Caller, name: str | None) -> str:
         """Return the name of a usable model, by default that of the deployment. Raises RequestError 422."""
         return (await self._preparation.require_model(caller.organization_id, name or self._settings.chat_model)).name
+
+    def stored_injection(self, injection: PromptInjection | None) -> str | None:
+        """Return the injection of a prompt or agent as it is stored. Raises RequestError 422 for a bad template."""
+        if injection is None:
+            return None
+        compile_templates(injection.knowledge.formatters)
+        return injection.model_dump_json() if injection.is_used else None
 
     async def stored_schema(self, caller: Caller, schema: dict[str, Any] | None) -> str | None:
         """Return the schema of a prompt as it is stored. Raises RequestError 422 if it can't be used."""

@@ -5,6 +5,7 @@ from fastapi import Response
 
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.prompts import ChangePrompt, CreatePrompt, PromptList, PromptView
+from kb_search.authoring.authoring_checks import shown_injection
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.keys import PromptKey
@@ -49,6 +50,7 @@ async def create(
         kb_ids=tuple(dict.fromkeys(kb_ids)),
         schema=await checks.stored_schema(caller, body.answer_schema),
         auto_search=body.auto_search,
+        injection=checks.stored_injection(body.injection),
         created_at=created_at,
         updated_at=created_at,
         created_by=caller.key_id,
@@ -99,6 +101,8 @@ async def change(
     key = PromptKey(caller.organization_id, prompt_id)
     require_version((await prompts.get(database, key)).version, if_match, what=_WHAT)
     fields: dict[str, Any] = body.model_dump(include={"name", "content", "auto_search"}, exclude_none=True)
+    if body.injection is not None:
+        fields["injection"] = checks.stored_injection(body.injection)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
     if body.named_kb_ids is not None:
@@ -143,6 +147,7 @@ def _view(prompt: Prompt) -> PromptView:
     return PromptView(
         **{name: getattr(prompt, name) for name in same},
         answer_schema=json.loads(prompt.schema) if prompt.schema else None,
+        injection=shown_injection(prompt.injection),
         kb_id=prompt.kb_id,
         kb_ids=list(prompt.kb_ids),
     )

@@ -1,9 +1,10 @@
 """Renders the results of tools: as text for a model and as structured data for a program. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from kb_contracts.reserved_ids import find_entry_id
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.retrieval.coalescing import Piece, merge_pieces
 from kb_search.retrieval.results import Result
@@ -12,7 +13,11 @@ from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-_HEADER_LIKE_LINE: Final = re.compile(r"^([^\S\n]*)\[document", re.IGNORECASE | re.MULTILINE)
+_HEADER_LIKE_LINE: Final = re.compile(r"^([^\S\n]*)\[(document|entry)", re.IGNORECASE | re.MULTILINE)
+ENTRY_HEADER: Final = re.compile(
+    r"^\[entry (?P<entry_id>\S+) · chunk (?P<chunk_id>\S+) · score (?P<score>\d+\.\d+)\](?: (?P<title>.+))?$"
+)
+"""First line of each text that `knowledge_search` returns. Clients parse it, so it doesn't change."""
 
 Blocks: TypeAlias = Sequence[str]
 """Texts for a model, each a separate content block."""
@@ -35,6 +40,37 @@ def render_search_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]
         blocks.append("(Only the text index was searched: the embedding provider is not available now.)")
     fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
     return blocks, fields | {"degraded": ["vector"] if answer.degraded else []}
+
+
+def render_entries(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]:
+    """Render hits of a search of entries: one block for each, with a header line, and the same data in fields."""
+    hits = [hit for result in answer.fitted.results if (hit := _entry_fields(result)) is not None]
+    blocks = [_entry_block(hit) for hit in hits] or ["Nothing was found."]
+    if answer.fitted.omitted_count:
+        blocks.append(f"({answer.fitted.omitted_count} more hits did not fit.)")
+    if answer.degraded:
+        blocks.append("(Only the text index was searched: the embedding provider is not available now.)")
+    return blocks, {"hits": hits, "omitted_count": answer.fitted.omitted_count} | {
+        "degraded": ["vector"] if answer.degraded else []
+    }
+
+
+def _entry_fields(result: Result) -> dict[str, Any] | None:
+    entry_id = find_entry_id(result.chunk.document_id)
+    if entry_id is None or result.hit is None:
+        return None
+    return {
+        "entry_id": entry_id,
+        "chunk_id": result.chunk.chunk_id,
+        "score": result.hit.scores.fused,
+        "entry_title": _one_line(result.chunk.document_name),
+        "content": remove_invisible_characters(result.text),
+    }
+
+
+def _entry_block(hit: Mapping[str, Any]) -> str:
+    header = f"[entry {hit['entry_id']} · chunk {hit['chunk_id']} · score {hit['score']:.4f}] {hit['entry_title']}"
+    return f"{header.rstrip()}\n{_without_headers(hit['content'])}"
 
 
 def render_document_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
@@ -85,8 +121,12 @@ def _follows(result: Result, before: Result) -> bool:
 
 def _block(passage: Sequence[Result]) -> str:
     content = merge_pieces([Piece(one.text, one.chunk.start, one.chunk.end) for one in passage])
-    body = _HEADER_LIKE_LINE.sub(r"\1\\[document", remove_invisible_characters(content))
-    return f"{_header(passage)}\n{body}"
+    return f"{_header(passage)}\n{_without_headers(content)}"
+
+
+def _without_headers(content: str) -> str:
+    """Return the content for a model; no line of it can be taken for the header of another text."""
+    return _HEADER_LIKE_LINE.sub(r"\1\\[\2", remove_invisible_characters(content))
 
 
 def _header(passage: Sequence[Result]) -> str:

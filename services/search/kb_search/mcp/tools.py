@@ -1,4 +1,4 @@
-"""The tools of the MCP endpoint: list knowledge bases, search them, read the chunks of a document.
+"""The tools of the MCP endpoint: search knowledge bases and entries, list knowledge bases, read chunks of a document.
 
 The organization is that of the key. Ids in arguments are looked up in this organization only.
 """
@@ -15,10 +15,19 @@ from pymongo.errors import PyMongoError
 from kb_contracts.api.model import StrictModel
 from kb_contracts.api.runs import KbIds
 from kb_contracts.api.search import RequestedKbId
+from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
+from kb_contracts.knowledge.entry_fields import EntryType
+from kb_search.knowledge.search_entries import EntrySearch
 from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.mcp.management_tools import MANAGEMENT_TOOLS, Management
-from kb_search.mcp.tool_results import Blocks, render_document_chunks, render_knowledge_bases, render_search_results
+from kb_search.mcp.tool_results import (
+    Blocks,
+    render_document_chunks,
+    render_entries,
+    render_knowledge_bases,
+    render_search_results,
+)
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
@@ -36,7 +45,10 @@ from kb_shared.observability import spans, tracing
 SEARCH: Final = "search_knowledge_base"
 LIST: Final = "list_knowledge_bases"
 CHUNKS: Final = "get_document_chunks"
+ENTRIES: Final = "knowledge_search"
 DEFAULT_CHUNKS: Final = 10
+DEFAULT_HITS: Final = 20
+MAX_HITS: Final = 100
 MAX_CHUNKS: Final = 50
 
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -61,6 +73,35 @@ TOOLS: Final = (
                     "description": "Ids of the knowledge bases to search. Default: all.",
                 },
             }
+        },
+        annotations=_READ_ONLY,
+    ),
+    Tool(
+        name=ENTRIES,
+        description=(
+            "Search the knowledge of the organization: rules, decisions, procedures and notes that people wrote, and "
+            "pages that were fetched. Each hit is returned as a separate text that begins with the line "
+            "[entry <id> · chunk <id> · score <s>] <title>. Scores order the hits; they are no probabilities."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to search for: a sentence or a few words."},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_HITS,
+                    "description": f"Maximum number of hits to return; {DEFAULT_HITS} by default.",
+                },
+                "types": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Search only entries of these types, such as rule, pattern or decision, or from "
+                    "sources of these kinds.",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
         },
         annotations=_READ_ONLY,
     ),
@@ -112,6 +153,12 @@ class _KnowledgeBaseSearchArguments(SearchArguments):
     kb_ids: Annotated[KbIds, Field(min_length=1)] | None = None
 
 
+class _EntrySearchArguments(StrictModel):
+    query: Annotated[Text, Field(min_length=1, max_length=1_000)]
+    limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS
+    types: Annotated[list[EntryType], Field(max_length=20)] = Field(default_factory=list)
+
+
 class _NoArguments(StrictModel):
     pass
 
@@ -134,10 +181,12 @@ class McpTools:
         limits: RequestLimits,
         fair_queue: FairQueue,
         max_passage_tokens: int,
+        entry_search: EntrySearch,
         management: Management | None = None,
     ) -> None:
         """Construct them; without `management` there are no tools that change anything."""
         self._database = database
+        self._entry_search = entry_search
         self._management = management
         self._search = search
         self._limits = limits
@@ -194,6 +243,8 @@ class McpTools:
     async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         if name == SEARCH:
             return await self._search_knowledge_bases(caller, _KnowledgeBaseSearchArguments.model_validate(arguments))
+        if name == ENTRIES:
+            return await self._search_entries(caller, _EntrySearchArguments.model_validate(arguments))
         if name == LIST:
             _NoArguments.model_validate(arguments)
             return await self._list_knowledge_bases(caller)
@@ -216,6 +267,19 @@ class McpTools:
             key=None,
         )
         return _success(*render_search_results(answer))
+
+    async def _search_entries(self, caller: Caller, arguments: _EntrySearchArguments) -> CallToolResult:
+        caller.check(Scope.SEARCH)
+        await self._limits.count_request("search", caller)
+        answer = await self._entry_search.search(
+            caller.organization_id,
+            arguments.query,
+            limit=arguments.limit,
+            types=arguments.types,
+            search_caller=SearchCaller(caller.key_id, "mcp", kb_ids=caller.kb_ids),
+            max_tokens=self._max_passage_tokens,
+        )
+        return _success(*render_entries(answer))
 
     async def _list_knowledge_bases(self, caller: Caller) -> CallToolResult:
         caller.check(Scope.READ)

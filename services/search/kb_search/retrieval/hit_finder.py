@@ -47,7 +47,7 @@ class HitFinder:
     async def find(self, targets: Sequence[SearchTarget]) -> FoundPage:
         """Find the page of the query. Raises StaleRead."""
         query = self.query
-        limit = leg_limit(query.matches_needed, fused=query.mode is Mode.HYBRID)
+        limit = query.candidates_of_leg or leg_limit(query.matches_needed, fused=query.mode is Mode.HYBRID)
         all_text_scores: dict[str, Mapping[str, float] | None] = {}
         while True:
             outcomes = await run_all(

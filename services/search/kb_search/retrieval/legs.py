@@ -83,7 +83,7 @@ async def query_legs(
     Raises:
         RequestError: 503, an index that is needed can't be queried.
     """
-    text_limit = round_up_limit(limit)
+    text_limit = round_up_limit(limit) if query.candidates_of_leg is None else limit
     uses_vectors = target.vector is not None
     legs = {"vector": _query_vector_leg(target, limit=limit, stopwatch=stopwatch)} if uses_vectors else {}
     if query.uses_text and all_text_scores is None:

@@ -30,7 +30,7 @@ class SearchCaller:
     origin: Origin
     run_id: str | None = None
     agent_id: str | None = None
-    """Agent of the run."""
+    """Agent of the run, or the one that a caller names."""
     is_logged: bool = True
     """False for a search that only explains another one."""
     kb_ids: frozenset[str] | None = None
@@ -51,6 +51,8 @@ class SearchQuery:
     """Token budget of all results; None: no limit."""
     prioritize_by: PrioritizeBy = "similarity"
     criteria: Criteria = field(default_factory=Criteria)
+    candidates_of_leg: int | None = None
+    """Number of candidates to request from each index at first; None: enough for this page and some further ones."""
 
     @property
     def matches_needed(self) -> int:

@@ -229,8 +229,8 @@ class KnowledgeBaseSearch:
                 origin=search_caller.origin,
                 key_id=search_caller.key_id,
                 run_id=search_caller.run_id,
-                asked_at=datetime.now(UTC),
                 agent_id=search_caller.agent_id,
+                asked_at=datetime.now(UTC),
             )
         )
 

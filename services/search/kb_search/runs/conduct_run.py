@@ -7,9 +7,11 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
+from kb_search.knowledge.retrieve_knowledge import KnowledgeRetrieval
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.events import SendEvent
+from kb_search.runs.inject_knowledge import KnowledgeInjector
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_cancellations import RunCancellations
 from kb_search.runs.run_errors import RunCancelled, map_run_error
@@ -34,6 +36,7 @@ class Conductor:
         database: Database,
         search: KnowledgeBaseSearch,
         *,
+        retrieval: KnowledgeRetrieval,
         chat: Chat,
         fair_queue: FairQueue,
         max_passage_tokens: int,
@@ -42,7 +45,9 @@ class Conductor:
         """Construct it; `max_passage_tokens` limits what one call of a tool returns."""
         self._recorder = RunRecorder(database, citations_kept=citations_kept)
         self._cancellations = RunCancellations(database)
+        self._database = database
         self._search = search
+        self._retrieval = retrieval
         self._chat = chat
         self._fair_queue = fair_queue
         self._max_passage_tokens = max_passage_tokens
@@ -65,16 +70,18 @@ class Conductor:
                 return await self._conduct(plan, send_event)
 
     async def _conduct(self, plan: Plan, send_event: SendEvent) -> Run:
+        search_caller = SearchCaller(plan.key_id, "agent", plan.run_id, agent_id=plan.agent_id)
         tools = RunTools(
             self._search,
             plan.organization_id,
-            search_caller=SearchCaller(plan.key_id, "agent", plan.run_id, agent_id=plan.agent_id),
+            search_caller=search_caller,
             tools=plan.tools,
             delimiter=plan.delimiter,
             max_spus=plan.limits.max_spus,
             max_passage_tokens=self._max_passage_tokens,
         )
-        execution = RunExecution(plan, self._chat, tools=tools, send_event=send_event)
+        injector = self._create_injector(plan, tools, search_caller=search_caller)
+        execution = RunExecution(plan, self._chat, tools=tools, injector=injector, send_event=send_event)
         await self._recorder.begin(execution.run)
         failure: RequestError | None = None
         status = RunStatus.FAILED
@@ -97,6 +104,18 @@ class Conductor:
             failure.extra["run_id"] = run.run_id
             raise failure
         return run
+
+    def _create_injector(self, plan: Plan, tools: RunTools, *, search_caller: SearchCaller) -> KnowledgeInjector | None:
+        if plan.injection is None:
+            return None
+        return KnowledgeInjector(
+            self._database,
+            self._retrieval,
+            organization_id=plan.organization_id,
+            source=plan.injection,
+            tools=tools,
+            search_caller=search_caller,
+        )
 
     async def close(self) -> None:
         """Wait until all runs that ended are stored."""

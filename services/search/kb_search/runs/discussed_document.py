@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kb_search.retrieval.context_budget import cut_beginning
-from kb_search.runs.passages import PromptDelimiter, remove_invisible_characters
+from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.chat.completion import Message
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.errors import NotFound, RequestError, TransientError
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database

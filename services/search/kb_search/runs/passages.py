@@ -1,11 +1,11 @@
 """Passages as a model reads them: numbered within a run, cleaned, and delimited as data without instructions. Pure."""
 
-import json
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 _CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 """Control characters except line feed and tab."""
@@ -97,39 +97,26 @@ class RunPassages:
         return 1 <= number <= len(self._by_chunk)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptDelimiter:
-    """Delimiter of data in the prompts of one run. It is random, so no document can contain it."""
-
-    marker: str
-
-    @classmethod
-    def create(cls) -> "PromptDelimiter":
-        return cls(secrets.token_hex(8))
-
-    def wrap(self, data: Any) -> str:
-        """Return `data` as one line of JSON between two lines with the marker, which is removed from the data."""
-        encoded = json.dumps(data, ensure_ascii=False).replace(self.marker, "")
-        return f"<<<{self.marker}>>>\n{encoded}\n<<<end {self.marker}>>>"
-
-
 def render_passages(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
     """Build the result of a search for the model."""
-    return delimiter.wrap(
-        {
-            "passages": [
-                {
-                    "id": f"[{passage.number}]",
-                    "document": remove_invisible_characters(passage.document_name),
-                    **({} if passage.page_start is None else {"page": passage.page_start}),
-                    "text": remove_invisible_characters(passage.text),
-                    **({"truncated": True} if passage.truncated else {}),
-                }
-                for passage in passages
-            ],
-            "omitted_count": omitted_count,
-        }
-    )
+    return delimiter.wrap(describe_passages(passages, omitted_count=omitted_count))
+
+
+def describe_passages(passages: Sequence[CitedPassage], *, omitted_count: int) -> dict[str, Any]:
+    """Return the result of a search as fields, as the model sees them."""
+    return {
+        "passages": [
+            {
+                "id": f"[{passage.number}]",
+                "document": remove_invisible_characters(passage.document_name),
+                **({} if passage.page_start is None else {"page": passage.page_start}),
+                "text": remove_invisible_characters(passage.text),
+                **({"truncated": True} if passage.truncated else {}),
+            }
+            for passage in passages
+        ],
+        "omitted_count": omitted_count,
+    }
 
 
 def remove_invisible_characters(text: str) -> str:

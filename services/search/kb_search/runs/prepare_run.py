@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from kb_contracts.api.prompt_injection import PromptInjection
 from kb_contracts.api.runs import RunRequest
+from kb_contracts.knowledge.prompt_template import DEFAULT_TEMPLATE, placeholders
 from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import remove_marks
 from kb_search.runs.discussed_document import DiscussedDocument, build_reminder, read_discussed_document
+from kb_search.runs.injected_message import InjectionSource, unknown_variables
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
 from kb_search.runs.limited_callers import (
     owner_if_limited,
@@ -18,7 +21,6 @@ from kb_search.runs.limited_callers import (
     require_own_thread,
 )
 from kb_search.runs.loop import RunLimits
-from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
@@ -27,9 +29,10 @@ from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.chat.provider import estimate_message_tokens
+from kb_shared.chat.request_errors import require_model
 from kb_shared.concurrency.shared_thread import SharedThread
-from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.identifiers import new_id
@@ -59,6 +62,8 @@ class _Source:
     question: Sequence[Message] = ()
     max_iterations: int | None = None
     auto_search: bool = False
+    injection: str | None = None
+    """Injection as it is stored."""
 
 
 class Preparation:
@@ -109,6 +114,7 @@ class Preparation:
             document=await self._read_document(caller, document_id=request.document_id),
             clean_strings=request.clean_strings,
             origin=origin,
+            injection=await self._plan_injection(caller, request, stored=source.injection),
             auto_search=source.auto_search if request.auto_search is None else request.auto_search,
         )
 
@@ -123,22 +129,7 @@ class Preparation:
 
     async def require_model(self, organization_id: str, name: str) -> ChatModel:
         """Return the model. Raises RequestError 422 if the organization can't use it."""
-        try:
-            return await self._chat.model(organization_id, name)
-        except ModelNotAllowed as error:
-            raise RequestError(
-                422,
-                "model-not-allowed",
-                "This deployment does not allow this chat model; use one of `allowed_models`, in which * stands for "
-                "any characters. Its operator can allow more (KB_CHAT_MODELS).",
-                extra={"allowed_models": list(error.allowed)},
-            ) from error
-        except UnknownModel as error:
-            raise RequestError(422, "unknown-model", f"This chat model is not known: {error}.") from error
-        except ProviderKeyMissing as error:
-            raise RequestError(
-                422, "provider-key-missing", f"There is no provider key for this model: {error}."
-            ) from error
+        return await require_model(self._chat, organization_id, name)
 
     async def _source(self, organization_id: str, request: RunRequest) -> _Source:
         if request.agent_id is not None:
@@ -160,6 +151,7 @@ class Preparation:
             schema=json.loads(prompt.schema) if prompt.schema else None,
             question=[{"role": "user", "content": prompt.content}],
             auto_search=prompt.auto_search,
+            injection=prompt.injection,
         )
 
     async def _check_knowledge_bases(self, organization_id: str, *, kb_ids: Sequence[str]) -> None:
@@ -187,6 +179,18 @@ class Preparation:
             self._database, DocumentKey(caller.organization_id, document_id), max_tokens=max_tokens
         )
 
+    async def _plan_injection(
+        self, caller: Caller, request: RunRequest, *, stored: str | None
+    ) -> InjectionSource | None:
+        """Return what is injected. Raises RequestError 422 for a field of the request that nothing would use."""
+        source = read_injection(request, stored)
+        if source is not None and source.injection.knowledge.mode != "none" and caller.kb_ids is not None:
+            # A key that is limited to KBs sees knowledge only if it may use the KB that contains the entries.
+            kb = await knowledge_bases.find_knowledge(self._database, caller.organization_id)
+            if kb is not None:
+                caller.require_knowledge_base(kb.kb_id)
+        return source
+
     def _limits(self, request: RunRequest, source: _Source) -> RunLimits:
         asked, settings = request.budget, self._settings
         return RunLimits(
@@ -195,6 +199,31 @@ class Preparation:
             max_spus=int(_within_limit("max_spus", asked.max_spus, allowed=settings.run_max_spus)),
             max_seconds=_within_limit("max_seconds", asked.max_seconds, allowed=settings.run_max_seconds),
         )
+
+
+def read_injection(request: RunRequest, stored: str | None) -> InjectionSource | None:
+    """Return the injection of a run; None if its prompt or agent injects nothing.
+
+    Raises:
+        RequestError: 422, the request has a value that nothing would use.
+    """
+    if stored is None:
+        for name in ("entity_id", "variables", "attachments"):
+            if getattr(request, name):
+                raise invalid_field(name, "There is no prompt or agent with a template that would use it; leave it out")
+        return None
+    injection = PromptInjection.model_validate_json(stored)
+    if unknown := unknown_variables(injection, request.variables):
+        raise invalid_field("variables", f"The template has no placeholder for: {', '.join(unknown)}")
+    if request.attachments and "attachments" not in placeholders(injection.template or DEFAULT_TEMPLATE):
+        raise invalid_field(
+            "attachments", "The template has no placeholder {{ attachments }}; add it or leave this out"
+        )
+    takes_entity = injection.knowledge.entity_from == "request"
+    if request.entity_id is not None and not takes_entity:
+        raise invalid_field("entity_id", "The prompt or agent does not say `entity_from: request`; leave it out")
+    entity_id = request.entity_id if takes_entity else injection.knowledge.entity_id
+    return InjectionSource(injection, entity_id, request.variables, request.attachments)
 
 
 def select_newest_messages(messages_by_run: Sequence[Sequence[Message]], *, max_tokens: int) -> list[Message]:
@@ -227,7 +256,12 @@ def _source_from_agent(agent: Agent) -> _Source:
         for tool in agent.tools
     ]
     return _Source(
-        agent.model, agent.instructions, tools, max_iterations=agent.max_iterations, auto_search=agent.auto_search
+        agent.model,
+        agent.instructions,
+        tools,
+        max_iterations=agent.max_iterations,
+        auto_search=agent.auto_search,
+        injection=agent.injection,
     )
 
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kb_search.runs.loop import RunLimit
+from kb_shared.chat.request_errors import map_provider_error
 from kb_shared.errors import (
-    BatchRefused,
     BudgetExhausted,
     Parked,
     ProviderRefused,
@@ -65,26 +65,8 @@ def map_run_error(error: Exception) -> RequestError:
             return error
         case BudgetExhausted() | UnknownPrice():
             return as_request_error(error)
-        case BatchRefused():
-            return RequestError(
-                422,
-                "messages-refused",
-                "The model's provider refuses the messages: they are too long, or their content is not allowed.",
-            )
-        case ProviderRefused() | UnknownModel():
-            return RequestError(
-                503,
-                "provider-refused",
-                "The model's provider refuses the stored key or the model. Tell the person who manages the key.",
-                retry_after_s=60,
-            )
-        case ProviderUnavailable() | Parked():
-            return RequestError(
-                503,
-                "provider-unavailable",
-                "The model's provider is not available now; try again after Retry-After.",
-                retry_after_s=error.retry_after_s or _RETRY_AFTER_S,
-            )
+        case ProviderRefused() | UnknownModel() | ProviderUnavailable() | Parked():
+            return map_provider_error(error)
         case _:
             retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
             return RequestError(

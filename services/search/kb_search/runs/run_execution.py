@@ -18,6 +18,9 @@ from kb_search.runs.auto_search import build_context, plan_auto_search
 from kb_search.runs.citations import Citations, resolve_citations
 from kb_search.runs.clean_answers import AnswerStreamCleaner, clean_text
 from kb_search.runs.events import SendEvent, discard_event
+from kb_search.runs.inject_knowledge import KnowledgeInjector
+from kb_search.runs.injected_message import RunValues, build_injected_message
+from kb_search.runs.json_path import select_path
 from kb_search.runs.json_strings import Clean, JsonStreamCleaner, clean_json
 from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, RunState, StopRun, UnusableAnswer
 from kb_search.runs.plan import Plan
@@ -40,14 +43,22 @@ _TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at o
 class RunExecution:
     """One run while it is executed."""
 
-    def __init__(self, plan: Plan, chat: Chat, *, tools: RunTools, send_event: SendEvent) -> None:
+    def __init__(
+        self, plan: Plan, chat: Chat, *, tools: RunTools, injector: KnowledgeInjector | None, send_event: SendEvent
+    ) -> None:
         self.run = plan.begin_run()
         self._plan = plan
         self._chat = chat
         self._send_event = send_event
         self._tools = tools
+        self._injector = injector
+        self._injections: list[dict[str, Any]] = []
+        self._found = ""
+        self._last_result: ToolResult | None = None
         self._tool_schemas = [tool.describe() for tool in plan.tools]
-        self._state = RunState(plan.messages(), plan.schema, has_tools=bool(plan.tools))
+        messages = plan.messages()
+        self._question_at = len(messages) - 1
+        self._state = RunState(messages, plan.schema, has_tools=bool(plan.tools))
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
         self._citations = Citations([], 0)
@@ -73,8 +84,34 @@ class RunExecution:
     async def _search_first(self) -> None:
         calls = plan_auto_search(self._plan.question, self._plan.tools)
         if calls:
-            results = [content for _, content in await self._call_tools(CallTools(calls))]
-            self._state = replace(self._state, messages=self._plan.messages([build_context(results)]))
+            context = build_context([content for _, content in await self._call_tools(CallTools(calls))])
+            self._last_result = None
+            if self._injector is None:
+                self._state = replace(self._state, messages=self._plan.messages([context]))
+            else:
+                self._found = str(context["content"])
+
+    async def _inject(self, injector: KnowledgeInjector) -> None:
+        """Put the filled template in the place of the question."""
+        source, question = self._plan.injection, str(self._plan.question[-1]["content"])
+        assert source is not None, "there is an injector for a plan with an injection only"
+        pieces = await injector.retrieve(question)
+        last, memory = self._last_result, source.injection.memory
+        values = RunValues(
+            question,
+            variables=source.variables,
+            attachments=source.attachments,
+            found=self._found,
+            action_result="" if last is None else last.content,
+            action_memory="" if last is None or memory is None else select_path(last.fields, memory),
+        )
+        text = build_injected_message(source.injection, values, pieces, delimiter=self._plan.delimiter)
+        messages = list(self._state.messages)
+        messages[self._question_at] = {"role": "user", "content": text}
+        self._state = replace(self._state, messages=messages)
+        if not self._injections or self._injections[-1]["text"] != text:
+            piece_ids = [piece.piece_id for piece in pieces.result.pieces]
+            self._injections.append({"iteration": self._state.iterations + 1, "text": text, "piece_ids": piece_ids})
 
     def build_run(self, status: RunStatus, failure: RequestError | None) -> Run:
         """Build the run to store at its end."""
@@ -88,6 +125,7 @@ class RunExecution:
             error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
             messages=[dict(message) for message in state.messages],
             tool_calls=self._calls,
+            injections=self._injections,
             citations=tuple(StoredCitation(**passage.stored_fields()) for passage in citations.passages),
             dropped_citations=citations.dropped,
             iterations=state.iterations,
@@ -98,6 +136,8 @@ class RunExecution:
         )
 
     async def _step(self) -> None:
+        if self._injector is not None:
+            await self._inject(self._injector)
         action = loop.decide_request(
             self._state,
             self._plan.limits,
@@ -194,6 +234,7 @@ class RunExecution:
         with tracing.span(spans.TOOL_CALL, {"gen_ai.operation.name": "execute_tool"}) as span:
             result = await self._tools.call(call)
             self._describe_call(span, call, result)
+        self._last_result = result
         record = _record_of_call(call, result, duration_s=asyncio.get_running_loop().time() - started_at)
         self._calls.append(record)
         for passage in result.passages:
@@ -232,7 +273,8 @@ class RunExecution:
         return self._plan.schema is not None
 
     def _known_addresses(self) -> frozenset[str]:
-        return find_addresses(chain(self._plan.texts(), self._tools.passages.texts()))
+        injected = (injection["text"] for injection in self._injections)
+        return find_addresses(chain(self._plan.texts(), self._tools.passages.texts(), injected))
 
     @property
     def _elapsed_s(self) -> float:

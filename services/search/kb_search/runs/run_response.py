@@ -22,7 +22,9 @@ def to_summary(run: Run, *, deleted: Collection[str] = ()) -> RunSummary:
 
 
 def to_view(run: Run, *, deleted: Collection[str] = ()) -> RunView:
-    return RunView(**_fields_of(run, deleted), messages=run.messages, tool_calls=run.tool_calls)
+    return RunView(
+        **_fields_of(run, deleted), messages=run.messages, tool_calls=run.tool_calls, injections=run.injections
+    )
 
 
 def _fields_of(run: Run, deleted: Collection[str]) -> dict[str, Any]:

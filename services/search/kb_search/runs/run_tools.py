@@ -1,9 +1,10 @@
 """Makes the calls of a model: searches of the run's KBs only, within its budget. A repeated call is not made again."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from pymongo.errors import PyMongoError
@@ -13,8 +14,9 @@ from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, UnusableCall, parse_call
-from kb_search.runs.passages import CitedPassage, PromptDelimiter, RunPassages, render_passages
+from kb_search.runs.passages import CitedPassage, RunPassages, describe_passages, render_passages
 from kb_shared.chat.completion import ToolCall
+from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
 
 _GONE: Final = "A knowledge base of this tool does not exist any more. Tell the user that this tool is broken."
@@ -41,6 +43,11 @@ class ToolResult:
     """Description of what failed, in the whole call or a part of it."""
     from_memory: bool = False
     """True if the result of an earlier, equal call was used."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the result as fields, as `render_passages` shows them to the model."""
+        return describe_passages(self.passages, omitted_count=self.omitted_count)
 
 
 class RunTools:
@@ -83,6 +90,21 @@ class RunTools:
     def spus(self) -> int:
         """Return the SPUs charged for all searches so far, including failed ones."""
         return sum(tally.spus for tally in self._tallies)
+
+    @property
+    def has_spus(self) -> bool:
+        """Return whether the budget allows another search of one KB."""
+        return self._spus_left > 0
+
+    @contextmanager
+    def counting_spus(self) -> Iterator[None]:
+        """Count what is charged within the block as spent by the run."""
+        with tally_spus() as tally:
+            self._tallies.append(tally)
+            try:
+                yield
+            finally:
+                self._spus_left -= tally.spus
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Make one call. An error of the call is described in the result, for the model, and not raised."""

@@ -38,6 +38,8 @@ class Prompt:
     """Number of changes."""
     auto_search: bool = False
     """True if its runs search with their question before the model speaks."""
+    injection: str | None = None
+    """Template and knowledge for its runs, as JSON text, because MongoDB does not take every field name; None: none."""
 
 
 _ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
@@ -106,6 +108,7 @@ _UNCHANGED_FIELDS = (
     "updated_by",
     "version",
     "auto_search",
+    "injection",
 )
 
 

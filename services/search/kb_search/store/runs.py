@@ -107,6 +107,8 @@ class Run:
     """Kind of client that began it; None in rows from before this field."""
     kb_ids: tuple[str, ...] = ()
     """KBs that it could search; empty in rows from before this field."""
+    injections: list[dict[str, Any]] = field(default_factory=list)
+    """Messages with injected knowledge, as `iteration`, `text` and `piece_ids`, one for each change."""
     feedback: Row | None = None
     """Judgement of a person on the answer, as `rating` and `comment`."""
 
@@ -168,7 +170,7 @@ async def page(
         before: id of the last run of the page before.
     """
     query = {"organization_id": organization_id, **_conditions(wanted)}
-    shown = {"messages": 0, "tool_calls": 0}
+    shown = {"messages": 0, "tool_calls": 0, "injections": 0}
     rows = database[NAME].find({**query, **_before(before)}, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
@@ -245,7 +247,12 @@ async def find_latest_of_thread(
     """Return the newest completed runs of a thread, oldest first, without messages; of one API key if it is given."""
     query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
     query |= _match_given(key_id=key_id)
-    rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
+    rows = (
+        database[NAME]
+        .find(query, {"messages": 0, "tool_calls": 0, "injections": 0})
+        .sort("_id", DESCENDING)
+        .limit(at_most)
+    )
     return [_from_row(row) async for row in rows][::-1]
 
 

@@ -16,7 +16,7 @@ from tests.unit.client.command_line.answering_api import CommandRunner
 COMMANDS = list(describe_commands(typer.main.get_command(create_app())))
 TRIALS = {
     ("kb", "kb", "sh"): {"show"},
-    ("kb", "k"): {"kb", "keys"},
+    ("kb", "k"): {"kb", "keys", "knowledge"},
     ("kb", "--profile", "kb", "docs", "pu"): {"push"},
     ("kb", "kb", "list", "--output", "c"): {"csv"},
     ("kb", "agents", "tools", ""): {"list", "available", "add", "edit", "remove"},

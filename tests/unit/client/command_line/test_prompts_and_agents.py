@@ -96,10 +96,10 @@ def test_what_show_prints_as_json_can_be_created_again(
     assert result.status == 0, result.errors
     if kind == "prompts":
         kept = {name: PROMPT[name] for name in ("content", "model", "schema", "kb_ids")}
-        assert api.changes == [("POST prompts", {"name": "Copy", "auto_search": False} | kept)]
+        assert api.changes == [("POST prompts", {"name": "Copy", "auto_search": False, "injection": None} | kept)]
     else:
         settings: dict[str, Any] = {"name": "Copy", "instructions": "Answer briefly.", "model": "m"}
-        settings |= {"max_iterations": None, "auto_search": False}
+        settings |= {"max_iterations": None, "auto_search": False, "injection": None}
         tool = {name: TOOL[name] for name in ("kb_id", "tool_name", "tool_description", "default_top_k")}
         assert api.changes == [
             ("POST agents", settings),
@@ -119,7 +119,7 @@ def test_a_file_with_unknown_fields_creates_nothing(api: StoredApi, kb: CommandR
     (file := tmp_path / "agent.json").write_text('{"name": "A", "instruction": "typing error"}')
     result = kb(api.answer, "agents", "create", "--file", str(file))
     assert (result.status, api.changes) == (1, [])
-    assert "unknown fields: instruction; there are: auto_search, instructions," in result.errors
+    assert "unknown fields: instruction; there are: auto_search, injection, instructions," in result.errors
 
 
 @pytest.mark.parametrize(("kind", "field"), [("prompts", "content"), ("agents", "instructions")])

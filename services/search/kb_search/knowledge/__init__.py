@@ -1,0 +1,1 @@
+"""Reads of curated knowledge: entries, and what is known about an entity."""
