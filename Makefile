@@ -73,7 +73,7 @@ test-update: install  ## update a running system to this version and back, under
 test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants
 
-test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaIndex, Haystack and mem0 against the search node
+test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaIndex, Haystack and mem0 against the search node; recipes for LangGraph and pydantic-ai
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet

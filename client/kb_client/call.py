@@ -23,10 +23,11 @@ BatchProgress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class UploadedText:
-    """A text that is sent as it is, in pieces."""
+    """A text, or a file, that is sent as it is, in pieces."""
 
     content: bytes
     on_progress: UploadProgress | None = None
+    content_type: str = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,6 +393,26 @@ class EntryNotFailedError(HttpConflict):
     """Only an entry whose `embedding_status` is `error` can be retried."""
 
 
+class SourceRunningError(HttpConflict):
+    """The source has a run that has not ended: wait for its end, or cancel the run."""
+
+
+class SourceRunEndedError(HttpConflict):
+    """Only a run that has not ended can be cancelled: its outcome is in `GET .../runs/{run_id}`."""
+
+
+class McpServerInUseError(HttpConflict):
+    """Sources read from the MCP server: delete them first."""
+
+
+class RunnerUnavailableError(HttpServiceUnavailable):
+    """`runner-unavailable`, status 503.
+
+    No runner has read the source in time: all are busy, or none is running. Try again later; operators check
+    `kb-knowledge-runner`.
+    """
+
+
 class CursorOfOtherFiltersError(HttpUnprocessableContent):
     """The cursor is of a list with other filters: send those of the page that it comes from."""
 
@@ -543,6 +563,10 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "run-begun": RunBegunError,
     "entry-exists": EntryExistsError,
     "entry-not-failed": EntryNotFailedError,
+    "source-running": SourceRunningError,
+    "source-run-ended": SourceRunEndedError,
+    "mcp-server-in-use": McpServerInUseError,
+    "runner-unavailable": RunnerUnavailableError,
     "cursor-of-other-filters": CursorOfOtherFiltersError,
     "sensitive-content": SensitiveContentError,
     "unknown-node": UnknownNodeError,

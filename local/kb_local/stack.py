@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -344,7 +345,7 @@ class Stack:
 
     def _make_service(self, name: str) -> Service:
         assert self._zygote is not None, "the stack has not been started"
-        label = name.replace("_", "-").replace(":", "-")
+        label = re.sub(r"[_.:]", "-", name)
         service = Service(
             label,
             name.partition(":")[0],

@@ -57,6 +57,17 @@ OF_ORGANIZATION_DELETIONS = (
 )
 OF_EVENTS = ("events.before_positions", "events.before_commit", "events.after_commit")
 OF_WEBHOOKS = ("webhook.after_send",)
+OF_SOURCES = (
+    "source.after_claim",
+    "source.after_take",
+    "source.after_fetch",
+    "source.after_entry",
+    "source.after_links",
+    "source.after_finish",
+    "source.after_removal",
+    "source.before_end",
+    "source.after_end",
+)
 OF_DEAD_LETTERS = ("dead_letters.after_redrive",)
 NAMES = (
     *OF_EVENTS,
@@ -67,6 +78,7 @@ NAMES = (
     *OF_ORGANIZATION_DELETIONS,
     *OF_RECONCILER,
     *OF_BACKUPS,
+    *OF_SOURCES,
 )
 
 _actions: dict[str, Callable[[], Awaitable[None]]] = {}

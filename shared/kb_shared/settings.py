@@ -111,7 +111,7 @@ class EmbeddingSettings(CommonSettings):
     """Keys that encrypt provider keys and secrets of webhooks: `<key id>:<base64 of 32 bytes>`, joined by commas. The
     first one encrypts."""
     allow_private_providers: bool = False
-    """Permission for organizations to name addresses that are private or not https, of providers and webhooks."""
+    """Permission for organizations to name addresses that are private or not https, of providers, webhooks, sources."""
     late_models: dict[str, str] = {}
     """Models of sentence-transformers for the `late` chunker: by name, the folder or the name at the hub."""
 

@@ -106,6 +106,8 @@ async def test_every_documented_metric_is_exported_with_its_type_and_labels(runn
     kb_id = await running.create_knowledge_base(tag)
     await running.publish(running.upstream.ocr(f"measured-{tag}", [paragraph(tag)], tags=[tag]))
     await running.system.until_found(kb_id, [f"measured-{tag}"])
+    refused = {"title": "Access", "content": "The password: " + "Tr0ub4dor" + "&3x"}
+    assert (await running.system.http.post("/knowledge-entries", json=refused)).status_code == 422
     documented = {
         row["name"]: (row["type"], frozenset(re.findall(r"`(\w+)`", row["labels"])))
         for row in DOCUMENTED.finditer(REFERENCE.read_text())

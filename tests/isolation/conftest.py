@@ -24,8 +24,11 @@ from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import GraphEdge, GraphNode
 from kb_knowledge import bootstrap as kb_knowledge
 from kb_knowledge.settings import KnowledgeSettings
-from kb_knowledge.store import check_ins
+from kb_knowledge.store import check_ins, knowledge_sources, mcp_servers, source_runs
 from kb_knowledge.store.check_ins import CheckIn
+from kb_knowledge.store.knowledge_sources import KnowledgeSource, SourceKind
+from kb_knowledge.store.mcp_servers import McpServer
+from kb_knowledge.store.source_runs import RunTrigger
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
@@ -204,6 +207,16 @@ async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
     entry_path = f"{base}/knowledge-entries/{tenants.victims_writings['entry_id']}"
     entry = (await tenants.clients["knowledge"].get(entry_path, headers=headers)).json()
     assert (entry["title"], entry["embedding_status"]) == (CANARY, "error")
+    source_path = f"{base}/knowledge-sources/{tenants.victims_writings['source_id']}"
+    run_path = f"{source_path}/runs/{tenants.victims_writings['source_run_id']}"
+    server_path = f"{base}/mcp-servers/{tenants.victims_writings['mcp_server_id']}"
+    for path_of_writing, name, value in [
+        (source_path, "label", CANARY),
+        (run_path, "status", "waiting"),
+        (server_path, "label", CANARY),
+    ]:
+        answer = await tenants.clients["knowledge"].get(path_of_writing, headers=headers)
+        assert answer.json()[name] == value
     thread = await tenants.clients["search"].get(
         f"{base}/threads/{tenants.victims_writings['thread_id']}", headers=headers
     )
@@ -310,6 +323,7 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
         "entry_id": await _write_entry(database),
         **await _write_graph(database),
         "check_in_id": await _write_check_in(database),
+        **await _add_source(database),
     }
 
 
@@ -341,6 +355,27 @@ async def _write_graph(database: Database) -> dict[str, str]:
     await knowledge_graph.put_nodes(database, VICTIM, [node], by="key")
     await knowledge_graph.put_edges(database, VICTIM, [edge], by="key")
     return {"entity_id": THEIR_ENTITY, "node_id": THEIR_ENTITY, "edge_id": knowledge_graph.edge_id_of(edge)}
+
+
+async def _add_source(database: Database) -> dict[str, str]:
+    """Store a source of the victim that runs, and an MCP server."""
+    now = datetime.now(UTC)
+    by = {"created_at": now, "created_by": "key", "updated_at": now, "updated_by": "key"}
+    source_id, mcp_server_id = knowledge_sources.new_source_id(), mcp_servers.new_mcp_server_id()
+    config = {"url": f"https://{CANARY}.example/", "depth": 1, "prefixes": None}
+    source = KnowledgeSource(source_id, VICTIM, CANARY, SourceKind.URL_CRAWL, config, None, True, **by)  # type: ignore[arg-type]  # by name
+    server = McpServer(mcp_server_id, VICTIM, CANARY, f"https://{CANARY}.example/mcp", (CANARY,), None, **by)  # type: ignore[arg-type]  # by name
+
+    async def add(session: MongoSession) -> str:
+        await knowledge_sources.insert(database, session, source)
+        await mcp_servers.put(database, session, server)
+        requested = await source_runs.request(
+            database, session, source.key, trigger=RunTrigger.MANUAL, requested_by=CANARY
+        )
+        return requested.run_id
+
+    source_run_id = await in_transaction(database, add)
+    return {"source_id": source_id, "source_run_id": source_run_id, "mcp_server_id": mcp_server_id}
 
 
 async def _write_entry(database: Database) -> str:

@@ -58,6 +58,9 @@ MISSING = {
     "node_id": "thing:none",
     "edge_id": "65f00000000000000000000c",
     "check_in_id": "65f00000000000000000000d",
+    "source_id": "65f00000000000000000000c",
+    "source_run_id": "65f00000000000000000000d",
+    "mcp_server_id": "65f00000000000000000000e",
 }
 DEMO = "demo-extractive"
 A_RUN_ABOUT_THEIR_DOCUMENT = {
@@ -282,6 +285,28 @@ MATRIX = [
     Route("knowledge", "DELETE", "/knowledge-entries/{entry_id}", Scope.ADMIN),
     Route("knowledge", "GET", "/knowledge-entries/{entry_id}/chunks", Scope.READ),
     Route("knowledge", "POST", "/knowledge-entries/{entry_id}/retry", Scope.WRITE),
+    Route(
+        "knowledge",
+        "POST",
+        "/knowledge-sources",
+        Scope.ADMIN,
+        body={"label": "mine", "kind": "url_crawl", "config": {"url": "http://127.0.0.1:9/"}},
+    ),
+    Route("knowledge", "GET", "/knowledge-sources", Scope.READ),
+    Route("knowledge", "POST", "/knowledge-sources/files", Scope.ADMIN, query={"filename": "mine.txt"}),
+    Route("knowledge", "GET", "/knowledge-sources/{source_id}", Scope.READ),
+    Route("knowledge", "PATCH", "/knowledge-sources/{source_id}", Scope.ADMIN, body={"label": "taken over"}),
+    Route("knowledge", "DELETE", "/knowledge-sources/{source_id}", Scope.ADMIN),
+    Route("knowledge", "POST", "/knowledge-sources/{source_id}/run", Scope.ADMIN),
+    Route("knowledge", "POST", "/knowledge-sources/{source_id}/preview", Scope.ADMIN),
+    Route("knowledge", "GET", "/knowledge-sources/{source_id}/runs", Scope.READ),
+    Route("knowledge", "GET", "/knowledge-sources/{source_id}/runs/{source_run_id}", Scope.READ),
+    Route("knowledge", "POST", "/knowledge-sources/{source_id}/runs/{source_run_id}/cancel", Scope.ADMIN),
+    Route("knowledge", "POST", "/mcp-servers", Scope.ADMIN, body={"label": "mine", "url": "http://127.0.0.1:9/mcp"}),
+    Route("knowledge", "GET", "/mcp-servers", Scope.READ),
+    Route("knowledge", "GET", "/mcp-servers/{mcp_server_id}", Scope.READ),
+    Route("knowledge", "PATCH", "/mcp-servers/{mcp_server_id}", Scope.ADMIN, body={"label": "taken over"}),
+    Route("knowledge", "DELETE", "/mcp-servers/{mcp_server_id}", Scope.ADMIN),
     Route(
         "knowledge",
         "PUT",

@@ -5,6 +5,8 @@ from typing import Final
 from tests.mutants import (
     backing_up,
     calling,
+    checking_knowledge,
+    curating,
     indexing,
     limiting,
     messaging,
@@ -23,6 +25,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *calling.MUTANTS,
+    *checking_knowledge.MUTANTS,
+    *curating.MUTANTS,
     *indexing.MUTANTS,
     *limiting.MUTANTS,
     *messaging.MUTANTS,

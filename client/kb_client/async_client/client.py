@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.knowledge import AsyncKnowledge
     from kb_client.async_client.resources.knowledge_bases import AsyncKnowledgeBases
     from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
+    from kb_client.async_client.resources.knowledge_sources import AsyncKnowledgeSources
     from kb_client.async_client.resources.llm_providers import AsyncLlmProviders
+    from kb_client.async_client.resources.mcp_servers import AsyncMcpServers
     from kb_client.async_client.resources.operations import AsyncOperations
     from kb_client.async_client.resources.organizations import AsyncOrganizations
     from kb_client.async_client.resources.prompts import AsyncPrompts
@@ -250,6 +252,18 @@ class AsyncClient:
         from kb_client.async_client.resources.knowledge_entries import AsyncKnowledgeEntries
 
         return AsyncKnowledgeEntries(self._transport, self._options)
+
+    @cached_property
+    def knowledge_sources(self) -> "AsyncKnowledgeSources":
+        from kb_client.async_client.resources.knowledge_sources import AsyncKnowledgeSources
+
+        return AsyncKnowledgeSources(self._transport, self._options)
+
+    @cached_property
+    def mcp_servers(self) -> "AsyncMcpServers":
+        from kb_client.async_client.resources.mcp_servers import AsyncMcpServers
+
+        return AsyncMcpServers(self._transport, self._options)
 
     @cached_property
     def llm_providers(self) -> "AsyncLlmProviders":

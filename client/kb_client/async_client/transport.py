@@ -112,7 +112,7 @@ class AsyncTransport:
         }
         if call.upload is not None:
             headers |= {
-                "Content-Type": "text/plain; charset=utf-8",
+                "Content-Type": call.upload.content_type,
                 "Content-Length": str(len(call.upload.content)),
             }
         elif call.body is not None:

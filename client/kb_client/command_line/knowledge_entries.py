@@ -1,4 +1,4 @@
-"""Commands of `kb knowledge` about entries, which people write and searches find."""
+"""`kb knowledge`: entries, which people write and searches find."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -11,15 +11,13 @@ from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.definitions import edit_text, read_text
 from kb_client.command_line.examples import examples
+from kb_client.command_line.knowledge_group import app
 from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
 from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
 from kb_client.command_line.output_format import Output, OutputFormat
 
 if TYPE_CHECKING:
     from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-"""Commands without a group of their own."""
 
 EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="Id of the entry.")]
 EntryContentOption = Annotated[str | None, typer.Option("--content", metavar="TEXT", help="Text of the entry.")]

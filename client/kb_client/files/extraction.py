@@ -22,6 +22,23 @@ class ExtractOptions:
     """Recognition of pages without text, by tesseract."""
     ocr_languages: str = "eng"
     """Languages in the form of tesseract, such as `deu+eng`."""
+    web_links: bool = False
+    """Links of web pages, which then may have no text; what surrounds the text on each page of a site is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebLinks:
+    """Links of a web page, as they are written there."""
+
+    links: tuple[str, ...] = ()
+    base: str | None = None
+    """Address that the links are relative to, if it is not the page's own."""
+    canonical: str | None = None
+    """Address that the page should have."""
+    index: bool = True
+    """False if the page asks search engines to leave it out."""
+    follow: bool = True
+    """False if the page asks search engines to ignore its links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class Extraction:
     pages: tuple[tuple[int, int, int], ...] = ()
     """Number, start and end of each page in the text."""
     warnings: tuple[str, ...] = ()
+    web_links: WebLinks | None = None
 
 
 def join_pages(numbered: list[tuple[int, str]]) -> tuple[str, tuple[tuple[int, int, int], ...]]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from kb_client.files.extraction import ExtractOptions
+from kb_client.files.extraction import ExtractOptions, WebLinks
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.formats import format_of
 from kb_client.files.found_file import FoundFile
@@ -37,13 +37,21 @@ class OcrUnavailable(Exception):
 class FileParser:
     """Parses one file at a time. A thread may call it; several wait for each other."""
 
-    def __init__(self, limits: ParseLimits | None = None, *, ocr: bool = False, ocr_languages: str = "eng") -> None:
+    def __init__(
+        self,
+        limits: ParseLimits | None = None,
+        *,
+        ocr: bool = False,
+        ocr_languages: str = "eng",
+        web_links: bool = False,
+    ) -> None:
         """Begin without a process: the first file starts it.
 
         Args:
             limits: limits for each file.
             ocr: recognize the text of pages that have none, with tesseract.
             ocr_languages: languages in the form of tesseract, such as `deu+eng`.
+            web_links: also return the links of web pages, which then may have no text.
 
         Raises:
             OcrUnavailable: tesseract is not installed, or the languages are not written correctly.
@@ -52,7 +60,9 @@ class FileParser:
             raise OcrUnavailable("--ocr needs tesseract; install it, for example with apt-get install tesseract-ocr")
         if not _LANGUAGES.fullmatch(ocr_languages):
             raise OcrUnavailable("languages are written like deu+eng; tesseract --list-langs shows the installed ones")
-        self._options = ExtractOptions(limits or ParseLimits(), ocr=ocr, ocr_languages=ocr_languages)
+        self._options = ExtractOptions(
+            limits or ParseLimits(), ocr=ocr, ocr_languages=ocr_languages, web_links=web_links
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -164,7 +174,12 @@ def _to_parsed_file(found: FoundFile, answer: dict[str, Any]) -> ParsedFile:
         source_digest=answer["source_digest"],
         metadata={"path": found.relative_path},
         warnings=tuple(answer["warnings"]),
+        web_links=_to_web_links(answer["web_links"]),
     )
+
+
+def _to_web_links(fields: dict[str, Any] | None) -> WebLinks | None:
+    return None if fields is None else WebLinks(**{**fields, "links": tuple(fields["links"])})
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kb_client.files.extraction import WebLinks
 from kb_contracts.api.documents import PutDocument
 from kb_contracts.documents import Page
 
@@ -26,6 +27,8 @@ class ParsedFile:
     metadata: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     """Sentences on what was left out or assumed."""
+    web_links: WebLinks | None = None
+    """Links of a web page, if the parser was asked for them."""
 
     def to_request(self, tag_ids: Collection[str], *, text_ref: str | None = None) -> PutDocument:
         """Return the body of `PUT /documents/{document_id}`.

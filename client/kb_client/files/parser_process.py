@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
+from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, WebLinks
 from kb_client.files.formats import format_of
 from kb_client.files.limits import ParseLimits
 from kb_client.files.source_digest import digest_bytes, read_bounded
@@ -69,7 +69,7 @@ def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
 
 
 def _to_json(extraction: Extraction, source_digest: str, limits: ParseLimits) -> dict[str, Any]:
-    if not extraction.text.strip():
+    if not extraction.text.strip() and extraction.web_links is None:
         raise UnreadableDocument("it has no text", "leave it out")
     text = _storable(extraction.text)
     if len(text.encode()) > limits.text_bytes:
@@ -81,7 +81,17 @@ def _to_json(extraction: Extraction, source_digest: str, limits: ParseLimits) ->
         "pages": extraction.pages,
         "warnings": extraction.warnings,
         "source_digest": source_digest,
+        "web_links": _storable_links(extraction.web_links),
     }
+
+
+def _storable_links(web_links: WebLinks | None) -> dict[str, Any] | None:
+    if web_links is None:
+        return None
+    fields = asdict(web_links)
+    for name in ("base", "canonical"):
+        fields[name] = fields[name] and _storable(fields[name])
+    return fields | {"links": [_storable(link) for link in web_links.links]}
 
 
 def _problem(reason: str, remedy: str) -> dict[str, Any]:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.knowledge import SyncKnowledge
     from kb_client.sync_client.resources.knowledge_bases import SyncKnowledgeBases
     from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
+    from kb_client.sync_client.resources.knowledge_sources import SyncKnowledgeSources
     from kb_client.sync_client.resources.llm_providers import SyncLlmProviders
+    from kb_client.sync_client.resources.mcp_servers import SyncMcpServers
     from kb_client.sync_client.resources.operations import SyncOperations
     from kb_client.sync_client.resources.organizations import SyncOrganizations
     from kb_client.sync_client.resources.prompts import SyncPrompts
@@ -251,6 +253,18 @@ class Client:
         from kb_client.sync_client.resources.knowledge_entries import SyncKnowledgeEntries
 
         return SyncKnowledgeEntries(self._transport, self._options)
+
+    @cached_property
+    def knowledge_sources(self) -> "SyncKnowledgeSources":
+        from kb_client.sync_client.resources.knowledge_sources import SyncKnowledgeSources
+
+        return SyncKnowledgeSources(self._transport, self._options)
+
+    @cached_property
+    def mcp_servers(self) -> "SyncMcpServers":
+        from kb_client.sync_client.resources.mcp_servers import SyncMcpServers
+
+        return SyncMcpServers(self._transport, self._options)
 
     @cached_property
     def llm_providers(self) -> "SyncLlmProviders":

@@ -10,11 +10,20 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_contracts import topics
-from kb_knowledge import check_in_routes, entity_routes, entry_routes, graph_routes, import_routes
+from kb_knowledge import (
+    check_in_routes,
+    entity_routes,
+    entry_routes,
+    graph_routes,
+    import_routes,
+    mcp_server_routes,
+    source_routes,
+)
 from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.embedding_providers import EmbeddingProviders
 from kb_knowledge.import_knowledge import KnowledgeImporter
 from kb_knowledge.indexes import COLLECTIONS
+from kb_knowledge.mcp_header_keys import McpHeaderKeys
 from kb_knowledge.settings import KnowledgeSettings
 from kb_knowledge.structure_text import TextStructurer
 from kb_knowledge.watch_pending import watch_pending
@@ -34,6 +43,7 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
+from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
 GROUP_OUTCOMES: Final = "kb-knowledge-outcomes"
@@ -44,6 +54,8 @@ ROUTERS: Final = (
     graph_routes.router,
     import_routes.router,
     check_in_routes.router,
+    source_routes.router,
+    mcp_server_routes.router,
 )
 
 
@@ -130,6 +142,7 @@ def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, r
     )
     writer = EntryWriter(database, settings)
     importer = KnowledgeImporter(database, writer, settings)
+    keys = settings.provider_keys
     provide(
         app,
         settings,
@@ -137,6 +150,7 @@ def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, r
         importer,
         TextStructurer(database, chat, importer=importer, settings=settings),
         EmbeddingProviders(catalogue),
+        McpHeaderKeys(KeyRing.parse(keys.get_secret_value()) if keys else None),
         RequestLimits(database, {"administration": limit_of_administration(settings)}),
     )
     return app

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends
 
-from kb_knowledge import embedding_providers, import_knowledge, structure_text, write_entries
+from kb_knowledge import embedding_providers, import_knowledge, mcp_header_keys, structure_text, write_entries
 from kb_knowledge.settings import KnowledgeSettings
 from kb_shared.http import cursors, large_bodies
 from kb_shared.http.authentication import Caller
@@ -25,6 +25,8 @@ EntryWriter: TypeAlias = Annotated[write_entries.EntryWriter, Depends(provided(w
 EmbeddingProviders: TypeAlias = Annotated[
     embedding_providers.EmbeddingProviders, Depends(provided(embedding_providers.EmbeddingProviders))
 ]
+
+McpHeaderKeys: TypeAlias = Annotated[mcp_header_keys.McpHeaderKeys, Depends(provided(mcp_header_keys.McpHeaderKeys))]
 
 # Each of these counts as a request of administration.
 Reader: TypeAlias = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]

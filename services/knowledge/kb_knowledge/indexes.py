@@ -5,7 +5,15 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 
 from typing import Final
 
-from kb_knowledge.store import check_ins
+from kb_knowledge.store import (
+    check_ins,
+    crawl_frontier,
+    knowledge_sources,
+    mcp_servers,
+    source_files,
+    source_items,
+    source_runs,
+)
 from kb_shared.mongo import (
     api_keys,
     audit_log,
@@ -37,6 +45,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (check_ins.NAME, check_ins.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (citations.NAME, citations.INDEXES),
+    (crawl_frontier.NAME, crawl_frontier.INDEXES),
     (dead_letters.NAME, dead_letters.INDEXES),
     (dead_letters.BODIES, dead_letters.BODY_INDEXES),
     (document_index.NAME, document_index.INDEXES),
@@ -50,9 +59,14 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
     (knowledge_entries.NAME, knowledge_entries.INDEXES),
     (knowledge_entries.TOMBSTONES, knowledge_entries.TOMBSTONE_INDEXES),
+    (knowledge_sources.NAME, knowledge_sources.INDEXES),
+    (mcp_servers.NAME, mcp_servers.INDEXES),
     (llm_providers.NAME, llm_providers.INDEXES),
     (provider_pauses.NAME, provider_pauses.INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (outbox.NAME, outbox.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
+    (source_files.FILES, source_files.FILE_INDEXES),
+    (source_items.NAME, source_items.INDEXES),
+    (source_runs.NAME, source_runs.INDEXES),
 )

@@ -306,6 +306,13 @@ async def delete(database: Database, session: MongoSession, key: EntryKey) -> in
     return revision
 
 
+async def unlink_source(database: Database, session: MongoSession, organization_id: str, *, source_id: str) -> None:
+    """Let the entries of a source belong to none. What they say stays, so nothing is embedded again."""
+    unlinked = {"source_id": None, "source_url": None, "source_key": None, "source_kind": None, "source_type": "$type"}
+    query = {"organization_id": organization_id, "source_id": source_id}
+    await database[NAME].update_many(query, [{"$set": unlinked}], session=session)
+
+
 async def set_status(
     database: Database,
     key: EntryKey,

@@ -17,7 +17,8 @@ QUESTION = [{"role": "user", "content": "How much may a hotel cost?"}]
 
 
 def shown_run(row: Row) -> Row:
-    citations = [citation | {"chunk_id": citation["citation"]} for citation in row["citations"]]
+    added = {"document_deleted": False}
+    citations = [citation | added | {"chunk_id": citation["citation"]} for citation in row["citations"]]
     return {**row, "run_id": row["_id"], "citations": citations}
 
 

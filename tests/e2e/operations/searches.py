@@ -186,6 +186,8 @@ async def check_list_citations(organization: StockedOrganization) -> None:
         of_document = [row for row in rows if row["document_id"] == shown.document_id]
         answers = [row for row in of_document if row["cited"]]
         derived = {
+            "document_id": shown.document_id,
+            "document_name": of_document[-1]["document_name"],
             "in_context": len(of_document),
             "citations": len(answers),
             "runs": len({row["run_id"] for row in answers}),

@@ -6,7 +6,7 @@ from typing import Any
 from kb_api import organization_deletions
 from kb_api.outcome_events import event_log
 from kb_api.webhooks import deliveries, webhook_rows
-from kb_knowledge.store import check_ins
+from kb_knowledge.store import check_ins, crawl_frontier, knowledge_sources, mcp_servers, source_items, source_runs
 from kb_search.store import prompts, runs
 from kb_shared.mongo import (
     agents,
@@ -52,6 +52,7 @@ TENANT_DATA = {
         check_ins,
         circuits,
         citations,
+        crawl_frontier,
         deliveries,
         document_index,
         document_texts,
@@ -64,8 +65,10 @@ TENANT_DATA = {
         kb_slots,
         knowledge_bases,
         knowledge_entries,
+        knowledge_sources,
         knowledge_graph,
         llm_providers,
+        mcp_servers,
         organization_deletions,
         prompts,
         provider_pauses,
@@ -74,6 +77,8 @@ TENANT_DATA = {
         reconcile_passes,
         reconcile_plans,
         runs,
+        source_items,
+        source_runs,
         spu_ledger,
         tags,
         webhook_rows,
@@ -85,6 +90,8 @@ FOR_ALL_ORGANIZATIONS = {
     backfills.NAME: {"state"},
     knowledge_bases.NAME: {"status"},
     knowledge_entries.NAME: {"embedding_status"},
+    knowledge_sources.NAME: {"next_run_at"},
+    source_runs.NAME: {"status"},
 }
 """Fields of queries that take up work of all organizations, without a KB or document in particular."""
 

@@ -48,7 +48,7 @@ def test_a_local_prometheus_differs_from_that_of_compose_only_in_addresses() -> 
 
 def test_every_service_has_a_job_of_its_name() -> None:
     jobs = [job["job_name"] for job in localized()["scrape_configs"]]
-    assert jobs == [service.replace("_", "-") for service in ALL_SERVICES]
+    assert jobs == [re.sub(r"[_.]", "-", service) for service in ALL_SERVICES]
 
 
 def test_another_interval_is_that_of_scrapes_and_of_rules() -> None:

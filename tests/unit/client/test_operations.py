@@ -26,7 +26,7 @@ RENAMED: Final = {"from": "since", "to": "until", "If-Match": "if_match", "schem
 """Names that Python or pydantic does not allow, or that are no names in Python."""
 OF_THE_CLIENT: Final = {"X-KB-Origin", "Idempotency-Key", "Last-Event-ID", "organization_id"}
 """Parameters that the client sends by itself."""
-OF_UPLOADS: Final = {"text", "on_progress"}
+OF_UPLOADS: Final = {"text", "content", "on_progress"}
 
 
 @dataclass(frozen=True)

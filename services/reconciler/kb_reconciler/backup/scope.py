@@ -27,6 +27,8 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 TEXT_FILES: Final = f"{document_texts.NAME}.files"
 TEXT_FILE_CHUNKS: Final = f"{document_texts.NAME}.chunks"
+SOURCE_FILES: Final = "source_files.files"
+SOURCE_FILE_CHUNKS: Final = "source_files.chunks"
 MARKER: Final = "kb_restore"
 """Collection with the one row that says how far a restore is. A finished restore drops it."""
 
@@ -49,6 +51,8 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "reconcile_repairs": "they belong to the plans",
     "reconcile_passes": "they are about another state",
     "reconciler_state": "nothing of a restored database was compared yet",
+    "crawl_frontier": "it is about runs of sources that no runner continues after a restore",
+    "source_runs": "no runner continues those that have not ended, and a source that has one can't be run",
     "webhook_deliveries": "receivers have had most of these events, and would get them again",
     MARKER: "it is about the restore of this database",
 }
@@ -192,6 +196,9 @@ _BY_ORGANIZATION: Final = (
     "citations",
     "knowledge_entries",
     "knowledge_entry_tombstones",
+    "knowledge_sources",
+    "mcp_servers",
+    "source_items",
     "dead_letters",
     "dead_letter_bodies",
     "check_ins",
@@ -215,6 +222,12 @@ LAST: Final = (
     # Before the outbox, which then has the events of all of them.
     "knowledge_entries",
     "knowledge_entry_tombstones",
+    # After the entries: an item whose entry is missing would not be read again.
+    "source_items",
+    "knowledge_sources",
+    SOURCE_FILES,
+    SOURCE_FILE_CHUNKS,
+    "mcp_servers",
     "outbox",
     "organizations",
     "llm_providers",
@@ -268,6 +281,8 @@ def _select_of_organization(collection: str, organization_id: str) -> Selection 
         "outbox": Matching((RowCondition("key", (organization_id,), prefix=prefix),)),
         TEXT_FILES: Matching((RowCondition("filename", prefix=prefix),)),
         TEXT_FILE_CHUNKS: Referenced("files_id", TEXT_FILES, "_id"),
+        SOURCE_FILES: Matching((RowCondition("_id", prefix=prefix),)),
+        SOURCE_FILE_CHUNKS: Matching((RowCondition("files_id", prefix=prefix),)),
     }
     return others.get(collection)
 

@@ -41,7 +41,7 @@ class CitedPassage:
 
     def as_citation(self) -> dict[str, Any]:
         """Return the fields that callers get."""
-        return {"chunk_id": self.citation, **self.stored_fields()}
+        return {"chunk_id": self.citation, **self.stored_fields(), "document_deleted": False}
 
     def stored_fields(self) -> dict[str, Any]:
         """Return the fields that a run is stored with."""

@@ -1,4 +1,4 @@
-"""`kb knowledge` about entries: what it sends, and what it prints."""
+"""`kb knowledge`: what it sends, and what it prints."""
 
 import json
 from pathlib import Path

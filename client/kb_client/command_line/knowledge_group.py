@@ -1,0 +1,7 @@
+"""The group of commands `kb knowledge`."""
+
+from kb_client.command_line.command_group import command_group
+
+app = command_group(
+    "knowledge", about="Write, import and structure knowledge of the organization, which searches find."
+)

@@ -1,0 +1,140 @@
+"""Fetches from addresses that users and pages named: public ones only, bounded in bytes and time, without cookies.
+
+A redirect is never followed by the HTTP library: `fetch` returns where it leads, and `follow` checks each hop like an
+address that a user has named. Each connection goes to an address that was checked when its name was looked up.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+
+import httpx
+
+from kb_knowledge.sources.source_address import ForbiddenAddress, check_form
+from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.public_transport import transport_to_named_addresses
+
+ROBOT: Final = "knowledge-bases-crawler"
+"""Name in robots.txt."""
+USER_AGENT: Final = f"{ROBOT}/1"
+MAX_REDIRECTS: Final = 3
+_OK: Final = 200
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class FetchFailed(Exception):
+    """An address from which nothing was fetched. The message is for users and quotes nothing of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    max_bytes: int = 10_000_000
+    """Size of an answer, also after it was decompressed."""
+    within_s: float = 20.0
+    """Time from the look-up of the name to the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    """Headers; names are in lower case."""
+    body: bytes = b""
+    """Contents; empty unless the status is 200 and the media type was accepted."""
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def redirect_to(self) -> str | None:
+        """Return where the server sends us: an unchecked address, or part of one."""
+        return self.headers.get("location") if self.status in _REDIRECTS else None
+
+
+def _any_type(_media_type: str) -> bool:
+    return True
+
+
+class GuardedHttp:
+    """Sends GET requests over connections that it keeps; one per process."""
+
+    def __init__(self, *, allow_private: bool) -> None:
+        """Construct it; with `allow_private` addresses may be private and have any port."""
+        self._allow_private = allow_private
+        self._http = httpx.AsyncClient(
+            transport=transport_to_named_addresses(private=allow_private),
+            follow_redirects=False,
+            headers={"User-Agent": USER_AGENT},
+            # Cookies of one organization's source must not be sent for another's.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            trust_env=False,
+        )
+
+    async def fetch(
+        self,
+        url: str,
+        limits: FetchLimits | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        accepts: Callable[[str], bool] = _any_type,
+    ) -> Fetched:
+        """Send one request.
+
+        Args:
+            url: what is fetched.
+            limits: of the answer.
+            headers: further headers of the request.
+            accepts: says of a media type whether its contents are read.
+
+        Raises:
+            FetchFailed: no complete answer within the limits.
+        """
+        limits = limits or FetchLimits()
+        try:
+            check_form(url, allow_private=self._allow_private)
+            async with asyncio.timeout(limits.within_s):
+                with answers_up_to(limits.max_bytes):
+                    return await self._fetch(url, headers or {}, accepts)
+        except ForbiddenAddress as forbidden:
+            raise FetchFailed(f"its address should be {forbidden}") from None
+        except (TimeoutError, httpx.TimeoutException):
+            raise FetchFailed(f"the server did not answer completely within {limits.within_s:g} s") from None
+        except AnswerTooLarge:
+            raise FetchFailed(f"the answer has more than {limits.max_bytes} bytes") from None
+        except httpx.ConnectError:
+            raise FetchFailed("the server can't be reached, or is not a public one") from None
+        except httpx.DecodingError:
+            raise FetchFailed("the answer is compressed in a way that can't be read") from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError):
+            raise FetchFailed("the server did not answer correctly") from None
+
+    async def follow(self, url: str, limits: FetchLimits | None = None) -> Fetched:
+        """Send a request, and more for up to three redirects.
+
+        Raises:
+            FetchFailed: no complete answer within the limits, or more redirects.
+        """
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = await self.fetch(url, limits)
+            if answer.redirect_to is None:
+                return answer
+            try:
+                url = str(httpx.URL(url).join(answer.redirect_to))
+            except httpx.InvalidURL:
+                raise FetchFailed("the server redirects to something that is no address") from None
+        raise FetchFailed(f"the server redirects more than {MAX_REDIRECTS} times")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _fetch(self, url: str, headers: Mapping[str, str], accepts: Callable[[str], bool]) -> Fetched:
+        async with self._http.stream("GET", url, headers=dict(headers)) as response:
+            answer = Fetched(url, response.status_code, dict(response.headers))
+            if response.status_code != _OK or not accepts(answer.media_type):
+                return answer
+            body = b"".join([piece async for piece in response.aiter_raw()])
+            return Fetched(url, response.status_code, answer.headers, body)

@@ -1,0 +1,118 @@
+"""Parses pages and files in a process with limits of memory and time, which a hostile one may kill."""
+
+import asyncio
+import codecs
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kb_client.files.file_parser import FileParser
+from kb_client.files.file_problem import FileProblem
+from kb_client.files.formats import SUFFIXES
+from kb_client.files.found_file import FoundFile
+from kb_client.files.limits import ParseLimits
+from kb_client.files.parsed_file import ParsedFile
+
+LIMITS: Final = ParseLimits(
+    memory_bytes=768 * 2**20,
+    cpu_s=20,
+    wall_s=40,
+    file_bytes=50 * 2**20,
+    unpacked_bytes=200_000_000,
+    text_bytes=4_000_000,
+    pages=5_000,
+)
+_BY_MEDIA_TYPE: Final = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+}
+MEDIA_TYPES_OF_PAGES: Final = frozenset(_BY_MEDIA_TYPE)
+SUFFIXES_OF_FILES: Final = frozenset({".txt", ".md", ".html", ".htm", ".csv", ".pdf", ".docx"}) & SUFFIXES
+_CHARSETS: Final = (
+    "utf",
+    "ascii",
+    "iso",
+    "latin",
+    "cp",
+    "koi8",
+    "mac",
+    "gb",
+    "big5",
+    "shift",
+    "euc",
+    "johab",
+    "tis",
+    "hz",
+)
+"""Beginnings of the names of encodings that texts are in. Python knows others, which unpack or transform."""
+
+
+class ItemUnreadable(Exception):
+    """A page or a file without a text. The message is for users and quotes nothing of it."""
+
+
+class ItemParser:
+    """Parses one item at a time; of a source that runs, because it keeps a process."""
+
+    def __init__(self) -> None:
+        self._parser = FileParser(LIMITS, web_links=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._parser.close()
+
+    async def parse_page(self, body: bytes, *, media_type: str, charset: str | None, name: str) -> ParsedFile:
+        """Return the text and the links of a page.
+
+        Args:
+            body: what the server sent.
+            media_type: one of `MEDIA_TYPES_OF_PAGES`.
+            charset: encoding that the server named.
+            name: title of a page that has none.
+
+        Raises:
+            ItemUnreadable: it can't be parsed within the limits.
+        """
+        return await self._parse(_in_utf8(body, charset), name=name, suffix=_BY_MEDIA_TYPE[media_type])
+
+    async def parse_file(self, content: bytes, *, filename: str) -> ParsedFile:
+        """Return the text of a file, whose name ends with one of `SUFFIXES_OF_FILES`. Raises ItemUnreadable."""
+        return await self._parse(content, name=filename, suffix=Path(filename).suffix.lower())
+
+    async def _parse(self, content: bytes, *, name: str, suffix: str) -> ParsedFile:
+        try:
+            parsed = await asyncio.to_thread(self._parse_copy, content, name, suffix=suffix)
+        except asyncio.CancelledError:
+            # The thread ends with the process.
+            self._parser.close()
+            raise
+        if isinstance(parsed, FileProblem):
+            raise ItemUnreadable(f"{parsed.reason}; {parsed.remedy}")
+        return parsed
+
+    def _parse_copy(self, content: bytes, name: str, *, suffix: str) -> ParsedFile | FileProblem:
+        with tempfile.TemporaryDirectory(prefix="kb-source-") as folder:
+            # A user or a server has chosen the name: it is no path here.
+            path = Path(folder, "item").with_suffix(suffix)
+            path.write_bytes(content)
+            return self._parser.parse(FoundFile(path, "source", name, len(content), path.stat().st_mtime_ns))
+
+
+def _in_utf8(body: bytes, charset: str | None) -> bytes:
+    """Return a page in UTF-8 with a mark, if the server named its encoding; what a page says of itself counts less."""
+    if charset is None:
+        return body
+    try:
+        name = codecs.lookup(charset).name
+        if name.startswith(_CHARSETS):
+            return codecs.BOM_UTF8 + body.decode(name, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
+    except (LookupError, ValueError, UnicodeError):
+        pass
+    return body

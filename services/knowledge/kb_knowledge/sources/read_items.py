@@ -1,0 +1,91 @@
+"""Reads the items of a run, one after the other, until none is left or a limit is reached."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kb_knowledge.sources.frontier import Frontier, FrontierItem, FrontierKind, FrontierTotals
+from kb_knowledge.sources.source_items import ItemOutcome
+from kb_shared import failpoints
+
+MAX_ATTEMPTS: Final = 3
+"""Number of times that an item is read. One that ends the runner each time is not read again."""
+MAX_FAILURES_AT_ONCE: Final = 10
+"""Number of items in a row that may fail before the source counts as unreachable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadItem:
+    """What reading an item gave."""
+
+    outcome: ItemOutcome
+    key: str | None = None
+    """Key of the source's item; None if the source does not have it any more."""
+    message: str | None = None
+    bytes_read: int = 0
+    found: tuple[FrontierItem, ...] = ()
+    """Items that it leads to."""
+
+
+class SourceUnusable(Exception):
+    """A source of which nothing can be read. The message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    max_items: int
+    max_bytes: int
+
+
+class MessageLog(Protocol):
+    async def add(self, message: str) -> None:
+        """Keep a message for the users of the source."""
+
+
+async def read_items(
+    frontier: Frontier,
+    read: Callable[[FrontierItem], Awaitable[ReadItem]],
+    *,
+    limits: ReadLimits,
+    messages: MessageLog,
+) -> str | None:
+    """Read all items of a frontier, also those that are found meanwhile.
+
+    Returns:
+        The limit that left items out, as a sentence; None if all were read.
+
+    Raises:
+        SourceUnusable: item after item failed.
+    """
+    failures = 0
+    totals = await frontier.totals()
+    while taken := await frontier.claim_next():
+        item = taken.item
+        await failpoints.reach("source.after_take")
+        if limit := _reached_limit(totals, limits):
+            return limit
+        if taken.attempt > MAX_ATTEMPTS:
+            read_item = ReadItem(ItemOutcome.FAILED, message="the runner ended each time it was read; leave it out")
+        else:
+            read_item = await read(item)
+        await frontier.add(read_item.found)
+        await failpoints.reach("source.after_links")
+        if read_item.message:
+            await messages.add(f"{item.address}: {read_item.message}")
+        await frontier.finish(item, read_item.outcome, key=read_item.key, bytes_read=read_item.bytes_read)
+        totals.count(item, read_item.outcome, bytes_read=read_item.bytes_read)
+        await failpoints.reach("source.after_finish")
+        if item.kind is FrontierKind.PAGE:
+            failures = failures + 1 if read_item.outcome is ItemOutcome.FAILED else 0
+        if failures >= MAX_FAILURES_AT_ONCE:
+            raise SourceUnusable(f"{failures} items in a row failed; see the messages of the run")
+    return None
+
+
+def _reached_limit(totals: FrontierTotals, limits: ReadLimits) -> str | None:
+    # A site that answers each request with a redirect ends, too.
+    if totals.pages_read >= limits.max_items or totals.requests >= 2 * limits.max_items:
+        return f"the limit of {limits.max_items} items was reached; others were not read"
+    if totals.bytes_read >= limits.max_bytes:
+        return f"the limit of {limits.max_bytes} bytes was reached; other items were not read"
+    return None

@@ -1,0 +1,62 @@
+"""Addresses that sources may name: http or https, the usual ports, no credentials, a public server.
+
+This is the first of three checks. The transport checks each connection again, when it resolves the name, and the
+caller that follows a redirect checks its address as if a user had named it.
+"""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
+
+MAX_ADDRESS_CHARACTERS: Final = 2_000
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class ForbiddenAddress(Exception):
+    """An address that no source may have. The message completes "Input should be" and quotes nothing."""
+
+
+def check_form(url: str, *, allow_private: bool) -> tuple[str, int]:
+    """Return host and port of an address, without looking up its name.
+
+    Args:
+        url: what a user, a page or a redirect named.
+        allow_private: whether other ports are allowed.
+
+    Raises:
+        ForbiddenAddress: it can't be an address of a public web server.
+    """
+    if len(url) > MAX_ADDRESS_CHARACTERS:
+        raise ForbiddenAddress(f"an address of at most {MAX_ADDRESS_CHARACTERS} characters")
+    # Programs disagree on what these mean.
+    if "\\" in url or any(character <= " " or character == "\x7f" for character in url):
+        raise ForbiddenAddress("an address without spaces, backslashes and control characters")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ForbiddenAddress("a complete http or https address") from None
+    if parts.scheme not in _PORTS or not host:
+        raise ForbiddenAddress("a complete http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise ForbiddenAddress("an address without user name and password")
+    port = _PORTS[parts.scheme] if port is None else port
+    if port not in _PORTS.values() and not allow_private:
+        raise ForbiddenAddress("an address with port 80 or 443")
+    return host, port
+
+
+async def check_address(url: str, *, allow_private: bool) -> None:
+    """Look up the name in an address and check where it leads.
+
+    Raises:
+        ForbiddenAddress: it is none of a public web server.
+    """
+    host, port = check_form(url, allow_private=allow_private)
+    if allow_private:
+        return
+    try:
+        await public_addresses_of(host, port)
+    except NotPublic:
+        raise ForbiddenAddress("the address of a public server") from None

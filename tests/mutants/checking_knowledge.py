@@ -1,0 +1,54 @@
+"""Faults in curated knowledge: credentials that get in, edges that lack a node, models that are obeyed."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_SERVICE: Final = "services/knowledge/kb_knowledge"
+_GRAPH: Final = "shared/kb_shared/mongo/knowledge_graph.py"
+_INTEGRATION: Final = "tests/integration/knowledge"
+
+MUTANTS: Final = (
+    Mutant(
+        "edge-does-not-write-its-nodes",
+        _GRAPH,
+        old='    await database[NAME].update_many(query, {"$inc": {"fence": 1}}, session=session)\n',
+        new="    assert query\n",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_knowledge_graph.py",
+            "test_a_deleted_node_takes_its_edges_with_it_and_no_edge_can_be_added_meanwhile",
+        ),
+    ),
+    Mutant(
+        "traversal-of-all-organizations",
+        _GRAPH,
+        old='                "restrictSearchWithMatch": {"organization_id": key.organization_id},\n',
+        new="",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_knowledge_graph.py",
+            "test_a_neighbourhood_has_the_edges_in_their_direction_up_to_the_depth",
+        ),
+    ),
+    Mutant(
+        "import-with-credentials",
+        f"{_SERVICE}/read_checked_import.py",
+        old="        if found := check_content(text):\n",
+        new="        if (found := check_content(text)) and not text:\n",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_import.py", "test_four_bad_items_are_skipped_and_a_second_import_changes_nothing"
+        )
+        + in_file(
+            f"{_INTEGRATION}/test_structure.py",
+            "test_credentials_are_refused_in_the_text_and_left_out_of_the_answer",
+        ),
+    ),
+    Mutant(
+        "model-writes-instructions",
+        f"{_SERVICE}/read_proposal.py",
+        old="    if piece.info_type != INSTRUCTIONS:\n        return piece\n",
+        new="    if piece.info_type:\n        return piece\n",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_structure.py", "test_an_obedient_model_writes_no_instructions_for_prompts"
+        ),
+    ),
+)

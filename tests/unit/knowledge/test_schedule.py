@@ -1,0 +1,42 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_knowledge.sources.schedule import MAX_JITTER, InvalidCron, check_cron, next_run_at
+
+NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("cron_expression", "match"),
+    [
+        ("0 6 * * *", datetime(2026, 11, 27, 6, tzinfo=UTC)),
+        ("*/15 * * * *", datetime(2026, 11, 26, 12, 15, tzinfo=UTC)),
+        ("0 6 * * MON-FRI", datetime(2026, 11, 27, 6, tzinfo=UTC)),
+        ("0 0 29 2 *", datetime(2028, 2, 29, tzinfo=UTC)),
+    ],
+)
+def test_a_source_runs_at_the_next_match_and_a_little_later(cron_expression: str, match: datetime) -> None:
+    after = (NOON + MAX_JITTER).astimezone(timezone(timedelta(hours=5)))
+    found = next_run_at(cron_expression, source_id="a", after=after)
+    assert match <= found <= match + MAX_JITTER
+
+
+@given(st.datetimes(datetime(2026, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)), st.text(max_size=5))  # noqa: DTZ001
+def test_the_next_run_is_always_later_and_missed_ones_are_one(after: datetime, source_id: str) -> None:
+    first = next_run_at("0 * * * *", source_id=source_id, after=after)
+    assert after < first <= after + timedelta(hours=1)
+    missed = first + timedelta(days=30)
+    assert missed < next_run_at("0 * * * *", source_id=source_id, after=missed) <= missed + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    "cron_expression",
+    ["", "* * * *", "* * * * * *", "@daily", "60 * * * *", "* 24 * * *", "0 0 30 2 *", "a b c d e", "*/0 * * * *",
+     "0 0 31 4 *", "-1 * * * *", "1,,2 * * * *", "0 0 * * 9", "* " * 200],
+)  # fmt: skip
+def test_other_expressions_are_refused(cron_expression: str) -> None:
+    with pytest.raises(InvalidCron):
+        check_cron(cron_expression, now=NOON)
