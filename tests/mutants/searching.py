@@ -182,7 +182,7 @@ MUTANTS: Final = (
     Mutant(
         "the-search-before-the-model-speaks-is-not-shown-to-it",
         "services/search/kb_search/runs/run_execution.py",
-        old="messages=self._plan.messages([build_context(results)])",
+        old="messages=self._plan.messages([context])",
         new="messages=self._plan.messages()",
         caught_by=in_file(
             "tests/integration/runs/test_auto_search.py",
