@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 UPDATE_ORDER: Final[Sequence[str]] = ("kb_indexer", "kb_api", "kb_search", "kb_reconciler")
-"""Order of an update in docs/how-to/update.md; the way back has the opposite one."""
+"""Order of an update in docs/how-to/update.md; the way back has the opposite one.
+
+The knowledge service is not among them: the version to update from may have none.
+"""
 REPLICAS: Final = 2
 ENDPOINTS_LAG_S: Final = 2.0
 """Seconds for which requests still arrive at a pod that ends, until all balancers have learned of it. Kubernetes

@@ -13,7 +13,6 @@ import httpx
 
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
-from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.mongo import schema_version
 from tests.chaos.document_reader import DocumentReader
@@ -138,7 +137,7 @@ async def run_update(folder: Path, options: UpdateOptions, *, seed: int) -> Upda
         stack = await opened.enter_async_context(
             Stack(folder / "stack", services=(), env=SETTINGS, zygote=new.zygote, topic_prefix=f"{uuid4().hex[:8]}.")
         )
-        rollouts = create_rollouts(stack, ALL_SERVICES, times=options.times, kills=options.kills)
+        rollouts = create_rollouts(stack, UPDATE_ORDER, times=options.times, kills=options.kills)
         for package in UPDATE_ORDER[::-1]:
             await rollouts[package].scale_up(old)
         endpoints = {package.replace("_", "-"): rollout.endpoints for package, rollout in rollouts.items()}
@@ -156,7 +155,7 @@ async def run_update(folder: Path, options: UpdateOptions, *, seed: int) -> Upda
 async def _runnable(version: CodeVersion, folder: Path) -> AsyncIterator[RunnableVersion]:
     zygote = Zygote(
         log=folder / f"zygote-{version.name}.log",
-        preloaded=(*PRELOADED, *(f"{each}.bootstrap" for each in ALL_SERVICES), "tests.rolling_update.loaded_packages"),
+        preloaded=(*PRELOADED, *(f"{each}.bootstrap" for each in UPDATE_ORDER), "tests.rolling_update.loaded_packages"),
         env={"PYTHONPATH": version.python_path},
     )
     await zygote.start()
