@@ -189,4 +189,14 @@ MUTANTS: Final = (
             "test_an_agent_that_never_calls_its_tool_cites_the_right_passage",
         ),
     ),
+    Mutant(
+        "what-a-source-fetched-gives-orders",
+        "services/search/kb_search/runs/inject_knowledge.py",
+        old="if entry.source_id is None and entry.updated_by in admins",
+        new="if entry.updated_by in admins",
+        caught_by=in_file(
+            "tests/integration/runs/test_injection.py",
+            "test_only_instructions_that_an_administrator_wrote_are_no_data",
+        ),
+    ),
 )

@@ -88,14 +88,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         exact_up_to_chunks=settings.search_exact_up_to_chunks,
         vector_within_s=settings.search_vector_wait_s,
     )
-    limits = RequestLimits(
-        database,
-        {
-            "search": RequestLimit(settings.searches_per_minute_of_key, settings.searches_per_minute_of_organization),
-            "run": RequestLimit(settings.runs_per_minute_of_key, settings.runs_per_minute_of_organization),
-            "administration": limit_of_administration(settings),
-        },
-    )
+    limits = _create_limits(settings, database)
     entry_search, retrieval = EntrySearch(database, search), KnowledgeRetrieval(database, search)
     conductor = Conductor(
         database,
@@ -125,11 +118,8 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.running():
             yield
-        if management is not None:
-            await management.close()
-        await conductor.close()
-        await last_searched.close()
-        await query_log.close()
+        for part in (*([management] if management else ()), conductor, last_searched, query_log):
+            await part.close()
 
     app = application.create_app(
         "Knowledge base search",
@@ -156,6 +146,17 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         checks,
     )
     return app
+
+
+def _create_limits(settings: SearchSettings, database: Database) -> RequestLimits:
+    return RequestLimits(
+        database,
+        {
+            "search": RequestLimit(settings.searches_per_minute_of_key, settings.searches_per_minute_of_organization),
+            "run": RequestLimit(settings.runs_per_minute_of_key, settings.runs_per_minute_of_organization),
+            "administration": limit_of_administration(settings),
+        },
+    )
 
 
 async def _prepare(database: Database, stop: asyncio.Event) -> None:

@@ -85,7 +85,9 @@ async def entries_tool(author: Author, agent_id: str, entries: Entries) -> str:
     return str(made["tools"][0]["tool_name"])
 
 
-@pytest.mark.parametrize("scope", [Scope.ADMIN, Scope.WRITE])
+@pytest.mark.parametrize(
+    ("scope", "source_id"), [(Scope.ADMIN, None), (Scope.WRITE, None), (Scope.ADMIN, "fetched-by-the-administrator")]
+)
 async def test_only_instructions_that_an_administrator_wrote_are_no_data(
     author: Author,
     entries: Entries,
@@ -94,17 +96,20 @@ async def test_only_instructions_that_an_administrator_wrote_are_no_data(
     *,
     settings: SearchSettings,
     scope: Scope,
+    source_id: str | None,
 ) -> None:
     by = api_keys.parse_key_id(await key_for(search_database, settings, ORGANIZATION, scope))
     await entries.add("order", ORDER, knowledge_type="instruction", info_type="instructions")
-    await search_database[knowledge_entries.NAME].update_one({"entry_id": "order"}, {"$set": {"updated_by": by}})
+    await search_database[knowledge_entries.NAME].update_one(
+        {"entry_id": "order"}, {"$set": {"updated_by": by, "source_id": source_id}}
+    )
     agent_id = await make_agent(author, scripted, knowledge={"mode": "dynamic"}, template="{{ instructions }}")
     await scripted.says({"text": "Yes."})
     run = await author.run(agent_id=agent_id, messages=[{"role": "user", "content": ORDER}])
 
     [injected] = run["injections"]
     is_plain = injected["text"].startswith(f"[instruction] {ORDER}")
-    assert is_plain is (scope is Scope.ADMIN)
+    assert is_plain is (scope is Scope.ADMIN and source_id is None)
     assert run["messages"][0]["content"].startswith("These rules have priority")
 
 
