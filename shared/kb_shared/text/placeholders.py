@@ -19,6 +19,7 @@ _WORD: Final = re.compile(
     # Numbers with a unit.
     r"\d{1,5}(?i:bits?|chars?|characters|days?|hours|min|minutes|ms|st|nd|rd|th|kb|mb|gb|digits?)|\d{1,3}(?i:[dhmskx])"
 )
+_SEPARATORS: Final = re.compile(r"[-_./:+~=]+")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -29,4 +30,4 @@ def is_placeholder(value: str) -> bool:
 
 def is_wordlike(value: str) -> bool:
     """Say whether `value` consists of words, numbers and terms, as names, paths and versions do, or is a UUID."""
-    return _UUID.fullmatch(value) is not None or all(_WORD.fullmatch(part) for part in re.split(r"[-_./:+~=]+", value))
+    return _UUID.fullmatch(value) is not None or all(map(_WORD.fullmatch, _SEPARATORS.split(value)))

@@ -220,7 +220,8 @@ def _has_password(encoded: str) -> bool:
     return bool(user and colon and password) and not is_placeholder(password)
 
 
-_ADDRESS: Final = re.compile(r"[a-z]+://|[\w.+-]+@[\w-]+\.\w", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[a-z]{1,20}://|[\w.+-]{1,64}@[\w-]{1,64}\.\w", re.IGNORECASE)
+_SIGN_IN_A_WORD: Final = re.compile(r"\w[!$%^*@]\w")
 
 _WORD_AND_YEAR: Final = re.compile(r"[A-Za-z]{4,20}[-_.](?:19|20)\d\d")
 
@@ -230,7 +231,7 @@ def _is_password(value: str) -> bool:
     value = value.rstrip(".:!?*_")
     return (
         len(value) >= 6
-        and (any(character.isdigit() for character in value) or re.search(r"\w[!$%^*@]\w", value) is not None)
+        and (any(character.isdigit() for character in value) or _SIGN_IN_A_WORD.search(value) is not None)
         and not _ADDRESS.match(value)
         and not is_placeholder(value)
         and (_WORD_AND_YEAR.fullmatch(value) is not None or not is_wordlike(value))

@@ -1,6 +1,5 @@
 """Tokens of Handlebars templates: texts and tags, with the white space around tags removed as Handlebars does it."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -8,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 from kb_contracts.knowledge.formatters.render_budget import UnusableTemplate
 
 TagKind: TypeAlias = Literal["text", "value", "open", "else", "close", "comment"]
-_LINE_START: Final = re.compile(r"(?:^|\n)[ \t]*\Z")
-_LINE_END: Final = re.compile(r"[ \t]*(?:\r?\n|\Z)")
+_BLANKS: Final = " \t"
+_LINE_BREAKS: Final = ("\r\n", "\n")
 _NOT_WRITTEN: Final = frozenset({"open", "else", "close", "comment"})
 _REFUSED: Final = {">": "partials", "*": "decorators", "^": "inverse blocks; write {{else}}"}
 
@@ -95,17 +94,25 @@ def _remove_white_space(tokens: list[HandlebarsToken]) -> None:
         if tag.trims_after:
             after.text = after.text.lstrip()
     for index in alone:
-        tokens[index - 1].text = tokens[index - 1].text.rstrip(" \t")
-        tokens[index + 1].text = _LINE_END.sub("", tokens[index + 1].text, count=1)
+        tokens[index - 1].text = tokens[index - 1].text.rstrip(_BLANKS)
+        after = tokens[index + 1]
+        after.text = _without_line_end(after.text)
 
 
 def _is_alone_on_its_line(tokens: list[HandlebarsToken], index: int) -> bool:
     before, tag, after = tokens[index - 1 : index + 2]
     if tag.kind not in _NOT_WRITTEN:
         return False
-    line_starts = _LINE_START.search(before.text)
-    line_ends = _LINE_END.match(after.text)
+    _, line_break, line = before.text.rpartition("\n")
+    rest = after.text.lstrip(_BLANKS)
     # A text that reaches its end without a line break is followed by another tag, unless it is the last one.
-    starts = line_starts is not None and (index == 1 or "\n" in line_starts[0])
-    ends = line_ends is not None and (index == len(tokens) - 2 or "\n" in line_ends[0])
+    starts = not line.strip(_BLANKS) and (index == 1 or line_break == "\n")
+    ends = rest.startswith(_LINE_BREAKS) or (not rest and index == len(tokens) - 2)
     return starts and ends
+
+
+def _without_line_end(text: str) -> str:
+    """Return the text without the rest of its first line, if that is blank."""
+    rest = text.lstrip(_BLANKS)
+    line_break = next((each for each in _LINE_BREAKS if rest.startswith(each)), None)
+    return rest if not rest else text if line_break is None else rest.removeprefix(line_break)
