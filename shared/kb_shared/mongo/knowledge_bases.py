@@ -77,7 +77,7 @@ class Status(StrEnum):
 class KnowledgeBaseKind(StrEnum):
     DOCUMENTS = "documents"
     KNOWLEDGE = "knowledge"
-    """KnowledgeBaseKind of the one KB of an organization that contains its entries."""
+    """Kind of the one KB of an organization that contains its entries."""
 
 
 UNKNOWN_DIMENSIONS: Final = 0
