@@ -45,7 +45,7 @@ class KnowledgeDataLoader:
         """
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         if not isinstance(document, dict):
-            raise ValueError("the file must contain an object with metadata, pieces and graph")  # noqa: TRY004
+            raise ValueError("the file must contain an object with metadata, pieces and graph")  # noqa: TRY004  # the content is wrong, not a type in code
         return self.load(document)
 
     def load(self, document: Mapping[str, Any]) -> LoadReport:

@@ -50,25 +50,25 @@ class SensitivePattern(StrEnum):
     AWS_KEY = "aws-key"
     AZURE_KEY = "azure-key"
     BASIC_AUTH = "basic-auth"
-    BEARER_TOKEN = "bearer-token"  # noqa: S105
+    BEARER_TOKEN = "bearer-token"  # noqa: S105  # a name, no secret
     CLOUDANT_KEY = "cloudant-key"
-    DISCORD_TOKEN = "discord-token"  # noqa: S105
-    GITHUB_TOKEN = "github-token"  # noqa: S105
+    DISCORD_TOKEN = "discord-token"  # noqa: S105  # a name, no secret
+    GITHUB_TOKEN = "github-token"  # noqa: S105  # a name, no secret
     IBM_KEY = "ibm-key"
     JWT = "jwt"
     KB_API_KEY = "kb-api-key"
     MAILCHIMP_KEY = "mailchimp-key"
-    NPM_TOKEN = "npm-token"  # noqa: S105
-    PASSWORD = "password"  # noqa: S105
+    NPM_TOKEN = "npm-token"  # noqa: S105  # a name, no secret
+    PASSWORD = "password"  # noqa: S105  # a name, no secret
     PRIVATE_KEY = "private-key"
     PROVIDER_KEY = "provider-key"
     SENDGRID_KEY = "sendgrid-key"
-    SLACK_TOKEN = "slack-token"  # noqa: S105
+    SLACK_TOKEN = "slack-token"  # noqa: S105  # a name, no secret
     SOFTLAYER_KEY = "softlayer-key"
-    SQUARE_TOKEN = "square-token"  # noqa: S105
+    SQUARE_TOKEN = "square-token"  # noqa: S105  # a name, no secret
     STRIPE_KEY = "stripe-key"
     TWILIO_KEY = "twilio-key"
-    URL_PASSWORD = "url-password"  # noqa: S105
+    URL_PASSWORD = "url-password"  # noqa: S105  # a name, no secret
 
 
 @dataclass(frozen=True, slots=True)

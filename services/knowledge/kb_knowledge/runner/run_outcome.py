@@ -9,7 +9,7 @@ from kb_knowledge.store.source_runs import SourceRunStatus
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What is known of a run when it ends."""
+    """Result of a run, collected until it ends."""
 
     totals: FrontierTotals = field(default_factory=FrontierTotals)
     problem: str | None = None

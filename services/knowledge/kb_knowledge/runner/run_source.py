@@ -38,7 +38,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReaderTools:
-    """What a reader of a source works with in one run."""
+    """Tools with which a reader of a source works in one run."""
 
     frontier: Frontier
     recorder: ItemRecorder

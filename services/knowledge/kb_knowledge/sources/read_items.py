@@ -16,7 +16,7 @@ MAX_FAILURES_AT_ONCE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ReadItem:
-    """What reading an item gave."""
+    """Result of reading an item."""
 
     outcome: ItemOutcome
     key: str | None = None

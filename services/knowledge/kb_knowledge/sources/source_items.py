@@ -56,7 +56,7 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a server gives so that an unchanged item need not be sent again."""
+    """Headers by which a server recognizes that an item is unchanged and need not be sent again."""
 
     etag: str | None = None
     last_modified: str | None = None
