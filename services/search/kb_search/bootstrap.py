@@ -101,7 +101,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
     )
     preparation = Preparation(database, chat, settings)
     checks = AuthoringChecks(database, preparation, settings)
-    management = None if settings.api_url is None else Management(settings.api_url)
+    management = Management(kb_api_url=settings.api_url, knowledge_url=settings.knowledge_url)
     mcp = McpEndpoint(
         McpTools(
             database,
@@ -118,7 +118,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.running():
             yield
-        for part in (*([management] if management else ()), conductor, last_searched, query_log):
+        for part in (management, conductor, last_searched, query_log):
             await part.close()
 
     app = application.create_app(
