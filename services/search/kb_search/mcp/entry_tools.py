@@ -65,7 +65,7 @@ InfoTypeArgument = Annotated[
         "of your own.",
     ),
 ]
-EntityArgument = Annotated[
+EntryEntityArgument = Annotated[
     str,
     Field(
         max_length=201,
@@ -91,7 +91,7 @@ class _WritingArguments(StrictModel):
     tags: EntryTagsArgument = Field(default_factory=list)
     knowledge_type: KnowledgeTypeArgument | None = None
     info_type: InfoTypeArgument | None = None
-    entity_id: EntityArgument | None = None
+    entity_id: EntryEntityArgument | None = None
 
 
 class _EntryUpdateArguments(_ManagedEntry):
@@ -101,7 +101,7 @@ class _EntryUpdateArguments(_ManagedEntry):
     tags: EntryTagsArgument | None = None
     knowledge_type: KnowledgeTypeArgument | None = None
     info_type: InfoTypeArgument | None = None
-    entity_id: EntityArgument | None = None
+    entity_id: EntryEntityArgument | None = None
     revision: int | None = Field(
         default=None,
         ge=1,
