@@ -229,8 +229,8 @@ def _print_source(source: "KnowledgeSourceView", output: OutputFormat) -> None:
             }
         )
         if source.last_run_at is None:
-            print(f"\nLook at it first: kb knowledge sources preview {source.source_id}")
-            print(f"Run it:           kb knowledge sources run {source.source_id} --wait")
+            print(f"\nSee what it reads: kb knowledge sources preview {source.source_id}")
+            print(f"Read it:           kb knowledge sources run {source.source_id} --wait")
 
     print_answer(source, output, id_field="source_id", show=show)
 
