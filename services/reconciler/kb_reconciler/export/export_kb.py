@@ -224,7 +224,9 @@ class _Export:
 
 def _configuration(kb: KnowledgeBase) -> dict[str, Any]:
     lists = {"tag_ids": list(kb.tag_ids), "filterable_metadata": list(kb.filterable_metadata)}
-    return {name: getattr(kb, name) for name in _PLAIN} | lists | {"rate_limits": dict(kb.rate_limits)}
+    # Absent unless it is set, so that earlier versions read the other files.
+    check = {"refuse_sensitive": True} if kb.refuse_sensitive else {}
+    return {name: getattr(kb, name) for name in _PLAIN} | lists | check | {"rate_limits": dict(kb.rate_limits)}
 
 
 def _document_line(document: Document) -> dict[str, Any]:
