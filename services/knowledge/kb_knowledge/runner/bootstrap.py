@@ -12,6 +12,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_knowledge.indexes import COLLECTIONS
+from kb_knowledge.runner.count_runs import keep_counting_open
 from kb_knowledge.runner.open_reader import ReaderSettings, SourceReaders
 from kb_knowledge.runner.run_source import SourceRunLimits, SourceRunner
 from kb_knowledge.runner.settings import RunnerSettings
@@ -53,7 +54,8 @@ class SourceRunnerProcess:
             return
         self.readiness.started(mongodb_answers(self.database))
         async with asyncio.TaskGroup() as parts:
-            working = [parts.create_task(self.queue.run()), parts.create_task(self._keep_deleting_files())]
+            work = (self.queue.run(), self._keep_deleting_files(), keep_counting_open(self.database))
+            working = [parts.create_task(each) for each in work]
             await stop.wait()
             for task in working:
                 task.cancel()
