@@ -160,6 +160,11 @@ async def find_page(database: Database, key: SourceKey, *, skip: int, limit: int
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+WORK: Final[Sequence[Row]] = (
+    {"operationType": "insert"},
+    {"updateDescription.updatedFields.lease_owner": {"$type": "null"}},
+)
+"""Changes after which a run may be waiting for a runner."""
 RUNS: Final = (RunTrigger.MANUAL, RunTrigger.SCHEDULE)
 PREVIEWS: Final = (RunTrigger.PREVIEW,)
 
