@@ -14,6 +14,8 @@ MAX_ENTRY_TAGS: Final = 20
 DEFAULT_ENTRY_TYPE: Final = "note"
 DEFAULT_INFO_TYPE: Final = "context"
 KNOWN_INFO_TYPES: Final = ("user_profile", "instructions", "context", "skills")
+FILTERABLE_ENTRY_FIELDS: Final = ("type", "source_kind", "knowledge_type", "info_type", "entity_id")
+"""Fields of an entry that are metadata of its document: searches for entries filter by them."""
 
 
 def _not_reserved(tag: str) -> str:
