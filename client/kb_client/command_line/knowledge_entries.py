@@ -46,6 +46,15 @@ EntryInfoTypeOption = Annotated[
 EntryEntityOption = Annotated[
     str | None, typer.Option("--entity", metavar="ENTITY", help="Entity that it belongs to, such as user:alice.")
 ]
+EmbeddingTextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding-text",
+        metavar="TEXT",
+        help="Text that is embedded in place of the entry's, such as the questions that it answers. Searches show the "
+        "entry's.",
+    ),
+]
 
 
 @app.command(
@@ -68,6 +77,7 @@ def add(
     knowledge_type: EntryKnowledgeTypeOption = None,
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
+    embedding_text: EmbeddingTextOption = None,
     output: Output = "table",
 ) -> None:
     """Add an entry. It is searchable some seconds later."""
@@ -80,6 +90,7 @@ def add(
         knowledge_type=knowledge_type,
         info_type=info_type,
         entity_id=entity,
+        embedding_text=embedding_text,
     )
     if not given.get("content"):
         raise typer.BadParameter("an entry needs --content or --file")
@@ -148,11 +159,13 @@ def edit(
     knowledge_type: EntryKnowledgeTypeOption = None,
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
+    embedding_text: EmbeddingTextOption = None,
     output: Output = "table",
 ) -> None:
     """Change an entry. What is not named stays as it is; without options, an editor opens with the text.
 
-    A change that somebody else makes while the editor is open is not overwritten.
+    A change that somebody else makes while the editor is open is not overwritten. --embedding-text "" removes
+    that text.
     """
     given = _collect_fields(
         title=title,
@@ -162,7 +175,10 @@ def edit(
         knowledge_type=knowledge_type,
         info_type=info_type,
         entity_id=entity,
+        embedding_text=embedding_text,
     )
+    if embedding_text == "":
+        given["embedding_text"] = None
     with open_client(context) as client:
         found = client.knowledge_entries.get.with_raw_response(entry)
         if not given:
@@ -239,6 +255,7 @@ def _print_entry(entry: "EntryView", output: OutputFormat) -> None:
                 "entity": entry.entity_id,
                 "citations in 30 days": entry.cites_30d,
                 "changed": entry.updated_at,
+                "embedding text": entry.embedding_text,
                 "content": entry.content,
             }
         )

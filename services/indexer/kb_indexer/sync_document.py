@@ -344,4 +344,5 @@ def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
         page_end=chunk.page_end,
         heading_path=chunk.heading_path,
         chunk_type=chunk.chunk_type,
+        embedding_text=chunk.embedding_text,
     )

@@ -63,7 +63,7 @@ async def create(
     It is stored even while the embedding provider is away: `embedding_status` is `pending` until it is searchable. The
     first entry makes the knowledge base of the organization's entries.
     """
-    check_entry(title=body.title, content=body.content)
+    check_entry(title=body.title, content=body.content, embedding_text=body.embedding_text)
     await require_quota(
         lambda: knowledge_entries.count(database, caller.organization_id),
         settings.max_knowledge_entries,
@@ -91,7 +91,7 @@ def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
         type=body.type,
         # Given when the row is stored.
         revision=0,
-        content_hash=hash_content(body.content),
+        content_hash=hash_content(body.content, embedding_text=body.embedding_text),
         created_at=created_at,
         updated_at=created_at,
         created_by=caller.key_id,
@@ -99,6 +99,7 @@ def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
         knowledge_type=body.knowledge_type,
         info_type=body.info_type or (DEFAULT_INFO_TYPE if is_piece else None),
         entity_id=body.entity_id,
+        embedding_text=body.embedding_text,
     )
 
 
@@ -163,10 +164,8 @@ async def change(
 
     Searches find the old content until the new one is indexed. What did not change costs nothing.
     """
-    check_entry(
-        title=body.title if "title" in body.model_fields_set else None,
-        content=body.content if "content" in body.model_fields_set else None,
-    )
+    # An absent field is None, whatever its type says.
+    check_entry(title=body.title, content=body.content, embedding_text=body.embedding_text)
     fields: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
     if "tags" in fields:
         fields["tags"] = tuple(dict.fromkeys(body.tags))

@@ -19,6 +19,7 @@ from tests.deployment.kubernetes.manifests import (
 
 DNS_PORT: Final = 53
 MONGODB_PORT: Final = 27017
+WEB_PORT: Final = 80
 HTTPS_PORT: Final = 443
 PRIVATE: Final = ("10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "192.168.1.1", "fd00::1")
 HTTP_PORT: Final = 8080
@@ -60,6 +61,8 @@ def _check_outgoing(manifests: Manifests, workload: Workload, policies: list[Man
         needed |= {int(server.rpartition(":")[2]): "Kafka" for server in servers.split(",")}
     if facts.calls_providers:
         needed[HTTPS_PORT] = "providers"
+    if facts.reads_sources:
+        needed |= dict.fromkeys((WEB_PORT, HTTPS_PORT), "sources")
     if {"KB_API_URL", "KB_KNOWLEDGE_URL"} & manifests.environment_of(workload).keys():
         needed[HTTP_PORT] = "kb-api and kb-knowledge"
     for port, what in needed.items():
@@ -102,7 +105,7 @@ def _check_peers(policy: Manifest) -> Iterator[ManifestFinding]:
                 place_of(policy), "it allows connections to every address", "the addresses of the servers"
             )
         for block in (peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer):
-            if HTTPS_PORT not in {port["port"] for port in rule["ports"]}:
+            if not {WEB_PORT, HTTPS_PORT} & {port["port"] for port in rule["ports"]}:
                 continue
             for address in PRIVATE:
                 if _allows(block, address):
