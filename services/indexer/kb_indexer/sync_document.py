@@ -278,7 +278,7 @@ class SyncDocumentHandler:
             stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
             if stored is None:
                 raise TransientError("the text of this revision is not stored")
-            await refuse_sensitive(stored.text, kb, threads=self._threads)
+            await refuse_sensitive(stored, kb, threads=self._threads)
             chunks = await chunk_document(
                 stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads
             )
