@@ -27,6 +27,16 @@ _QUEUED_JOBS: Final = f"{_TESTS}/test_queued_jobs.py"
 
 MUTANTS: Final = (
     Mutant(
+        "sensitive-documents-are-indexed",
+        "services/indexer/kb_indexer/refuse_sensitive.py",
+        old="    if not kb.refuse_sensitive:\n",
+        new="    if kb.refuse_sensitive:\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py",
+            "test_a_text_with_a_credential_fails_where_it_is_refused_and_is_indexed_elsewhere",
+        ),
+    ),
+    Mutant(
         "queue-ignores-the-limit-of-an-organization",
         _DISPATCHER,
         old="min(self._limits.of_organization - of_organization, self._limits.of_kb - of_kb)",

@@ -79,6 +79,8 @@ class _Export:
     async def read_snapshot(self, snapshot: MongoSession, contents: FileContents, *, texts: IO[bytes]) -> None:
         """Write all members but the texts, whose ids go to `texts`."""
         self._kb = await knowledge_bases.get(self._database, self._key, session=snapshot)
+        if self._kb.refuse_sensitive:
+            self._schema_version = 3
         with self._writer.member(kbx.CONFIGURATION) as member:
             member.write(json.dumps(_configuration(self._kb), ensure_ascii=False, indent=2).encode())
         tag_ids = set(self._kb.tag_ids)
@@ -229,7 +231,9 @@ class _Export:
 
 def _configuration(kb: KnowledgeBase) -> dict[str, Any]:
     lists = {"tag_ids": list(kb.tag_ids), "filterable_metadata": list(kb.filterable_metadata)}
-    return {name: getattr(kb, name) for name in _PLAIN} | lists | {"rate_limits": dict(kb.rate_limits)}
+    # Absent unless it is set, so that programs of version 2 read the other files.
+    check = {"refuse_sensitive": True} if kb.refuse_sensitive else {}
+    return {name: getattr(kb, name) for name in _PLAIN} | lists | check | {"rate_limits": dict(kb.rate_limits)}
 
 
 def _document_line(document: Document) -> dict[str, Any]:

@@ -140,6 +140,7 @@ class FileConfiguration(FileModel):
     text_analyzer: TextAnalyzer
     text_normalization: Literal[1, 2]
     filterable_metadata: Annotated[list[MetadataFilterKey], Field(max_length=20)]
+    refuse_sensitive: bool = False
     rate_limits: RateLimitsOfFile
 
     @model_validator(mode="after")
