@@ -1,7 +1,10 @@
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from kb_client.files.extraction import WebLinks
-from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable
+from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable, SaveFile
 
 PAGE = """\
 <html><head><title>Travel</title><meta name="ROBOTS" content="noarchive, nofollow"><base href="/docs/">
@@ -41,12 +44,19 @@ async def test_the_charset_that_the_server_names_counts_if_it_is_one(body: bytes
     assert parsed.text == "Grüße"
 
 
+def saving(content: bytes) -> SaveFile:
+    async def save(path: Path) -> None:
+        await asyncio.to_thread(path.write_bytes, content)
+
+    return save
+
+
 async def test_hostile_pages_and_files_are_problems_and_the_next_one_is_parsed() -> None:
     with ItemParser() as parser:
         for name, content in [("a.pdf", b"%PDF-1.7 broken"), ("a.docx", b"PK no zip"), ("a.txt", b"\x00\x01\x02" * 99)]:
             with pytest.raises(ItemUnreadable):
-                await parser.parse_file(content, filename=name)
+                await parser.parse_file(saving(content), filename=name)
         with pytest.raises(ItemUnreadable):
             await parser.parse_page(b"<div>" * 200_000 + b"deep", media_type="text/html", charset=None, name="page")
-        parsed = await parser.parse_file(b"Fine.", filename="../../etc/notes.txt")
+        parsed = await parser.parse_file(saving(b"Fine."), filename="../../etc/notes.txt")
     assert parsed.text == "Fine."

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kb_knowledge.runner.run_source import OpenedReader, ReaderTools
 from kb_knowledge.sources.crawl import MAX_PAGES, Crawler, CrawlPlan
@@ -77,11 +78,11 @@ class SourceReaders:
     def _file(self, source: KnowledgeSource, tools: ReaderTools, parser: ItemParser) -> UploadedFile:
         key = SourceFileKey(source.organization_id, source.config["file_id"])
 
-        async def load() -> bytes | None:
-            return await source_files.find(self.database, key)
+        async def save(path: Path) -> int | None:
+            return await source_files.save(self.database, key, path)
 
         filename = source.config["filename"]
-        return UploadedFile(filename, load, parser=parser, frontier=tools.frontier, recorder=tools.recorder)
+        return UploadedFile(filename, save, parser=parser, frontier=tools.frontier, recorder=tools.recorder)
 
     async def _mcp_access(self, source: KnowledgeSource) -> McpServerAccess:
         key = McpServerKey(source.organization_id, source.config["mcp_server_id"])

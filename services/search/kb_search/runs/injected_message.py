@@ -51,7 +51,7 @@ class InjectedPieces:
 
     result: RetrievalResult = field(default_factory=RetrievalResult)
     trusted: Collection[str] = ()
-    """Pieces that administrators wrote last."""
+    """Pieces that only administrators wrote."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Numbers of citations, by piece; a piece that is not indexed yet has none."""
     formatters: Mapping[str, SectionFormatter] = field(default_factory=dict)
