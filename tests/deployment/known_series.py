@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, get_args
 
 import yaml
@@ -73,6 +74,7 @@ def series_in_prometheus(recorded: Iterable[str]) -> dict[str, KnownSeries]:
     }
 
 
+@cache
 def _jobs() -> frozenset[str]:
     configuration = yaml.safe_load((OBSERVABILITY / "prometheus" / "prometheus.yml").read_text())
     return frozenset(job["job_name"] for job in configuration["scrape_configs"])

@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.e2e.operations.stocking import http_of_new_organization
 from tests.e2e.running_system import RunningSystem
 
 MANAGING = {
@@ -28,9 +30,13 @@ MANAGING = {
 
 
 @asynccontextmanager
-async def connected(running: RunningSystem, *scopes: str) -> AsyncIterator[Client]:
-    """Connect with a new key of the organization."""
-    created = await running.system.http.post("/api-keys", json={"name": "mcp", "scopes": list(scopes)})
+async def connected(
+    running: RunningSystem, *scopes: str, organization: httpx.AsyncClient | None = None
+) -> AsyncIterator[Client]:
+    """Connect with a new key of the organization, by default that of the running system."""
+    created = await (organization or running.system.http).post(
+        "/api-keys", json={"name": "mcp", "scopes": list(scopes)}
+    )
     headers = {"Authorization": f"Bearer {created.raise_for_status().json()['api_key']}"}
     url = f"{running.system.stack.base_url}/mcp"
     async with (
@@ -96,9 +102,13 @@ async def test_errors_say_what_to_do(running: RunningSystem) -> None:
 async def test_a_key_with_write_writes_an_entry_that_searches_find_and_only_admin_deletes_it(
     running: RunningSystem,
 ) -> None:
-    [tag] = await running.create_tags(1)
-    entry_id, longest = f"mcp-{tag}", "Hotels in Oslo: at most 210 euros. " * 600
-    async with connected(running, "read", "search", "write") as client:
+    async with http_of_new_organization(running) as organization:
+        await write_entry(running, organization)
+
+
+async def write_entry(running: RunningSystem, organization: httpx.AsyncClient) -> None:
+    entry_id, longest = "hotels", "Hotels in Oslo: at most 210 euros. " * 600
+    async with connected(running, "read", "search", "write", organization=organization) as client:
         created = await called(
             client, "create_entry", entry_id=entry_id, title="Hotels in Oslo", content="At most 180 euros.", type="rule"
         )
@@ -121,6 +131,6 @@ async def test_a_key_with_write_writes_an_entry_that_searches_find_and_only_admi
         assert [each["entry_id"] for each in listed["entries"]] == [entry_id]
         refused = await client.call_tool("delete_entry", {"entry_id": entry_id})
         assert (refused.is_error, "Unknown tool" in text_of(refused)) == (True, True)
-    async with connected(running, "admin") as client:
+    async with connected(running, "admin", organization=organization) as client:
         await called(client, "delete_entry", entry_id=entry_id)
         assert (await client.call_tool("get_entry", {"entry_id": entry_id})).is_error

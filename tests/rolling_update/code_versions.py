@@ -1,9 +1,7 @@
 """Provides the code of an earlier commit, to be run with the dependencies of this checkout."""
 
-import io
 import os
 import subprocess
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,8 +71,8 @@ def extract_version(commit: str, folder: Path, *, repository: Path = ROOT) -> Co
     existing = _git(repository, "ls-tree", "--name-only", full_hash, *PACKAGE_FOLDERS).stdout.decode().splitlines()
     archive = _git(repository, "archive", "--format=tar", full_hash, *existing)
     archive.check_returncode()
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(folder, filter="data")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "--extract", "--directory", folder], input=archive.stdout, check=True)
     return CodeVersion(f"version-{full_hash[:7]}", folder)
 
 

@@ -44,7 +44,7 @@ MAX_ANSWER_TOKENS: Final = 16_000
 
 @dataclass(slots=True)
 class _ConversationCost:
-    """What the answers of a conversation have cost."""
+    """Tokens and price of the answers of a conversation."""
 
     answers: int = 0
     prompt_tokens: int = 0

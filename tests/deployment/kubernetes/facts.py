@@ -118,6 +118,7 @@ def _paths(app: FastAPI) -> frozenset[str]:
     return frozenset(app.openapi()["paths"]) | {route.path for route in app.routes if isinstance(route, Route)}
 
 
+@cache
 def stop_seconds(service: str) -> float:
     """Return the time limit of the stop of a service after SIGTERM, as the sum of the limits of its steps."""
     if service == "kb-search":

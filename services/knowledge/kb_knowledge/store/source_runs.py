@@ -248,7 +248,7 @@ async def add_message(database: Database, run: SourceRun, message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended."""
+    """End of a run."""
 
     status: SourceRunStatus
     error: str | None
