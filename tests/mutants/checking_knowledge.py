@@ -43,6 +43,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "parts-of-long-texts-share-nothing",
+        "shared/kb_shared/text/sensitive_content.py",
+        old="latest = start + _PART_CHARACTERS - _SHARED_CHARACTERS",
+        new="latest = start + _PART_CHARACTERS",
+        caught_by=in_file(
+            "tests/unit/text/test_sensitive_content.py",
+            "test_a_credential_is_found_where_the_parts_of_a_long_text_meet",
+        ),
+    ),
+    Mutant(
         "model-writes-instructions",
         f"{_SERVICE}/read_proposal.py",
         old="    if piece.info_type != INSTRUCTIONS:\n        return piece\n",
