@@ -1,4 +1,4 @@
-"""Faults of the runner of sources: what is lost or deleted when it is killed, and secrets under an old key."""
+"""Faults of the runner of sources: items lost or deleted when it is killed, and secrets that stay under an old key."""
 
 from typing import Final
 

@@ -89,7 +89,7 @@ def runners(sources: Sources, mongod: RunningMongo | Mongod, zygote: Zygote, tmp
     return Runners(sources, mongod.uri, zygote, tmp_path)
 
 
-async def events_of(sources: Sources) -> Counter[str]:
+async def count_events(sources: Sources) -> Counter[str]:
     """Return the number of document events of each entry, by its id."""
     rows = sources.database[outbox.NAME].find({})
     keys = [row["key"] async for row in rows]
@@ -129,7 +129,7 @@ async def test_a_run_that_is_killed_at_every_failpoint_fetches_a_page_once_and_o
     numbers = {"0", *(str(number) for number in range(3, site.pages))}
     assert left.keys() == {"", *numbers}
     assert all(left[number] == (before[number][0], f"# Page {number}\n\nNew text {number}.") for number in numbers)
-    assert await events_of(sources) == {entry_id: 2 if path else 1 for path, (entry_id, _) in before.items()}
+    assert await count_events(sources) == {entry_id: 2 if path else 1 for path, (entry_id, _) in before.items()}
     assert (await sources.source(source)).last_run_entry_count == len(left)
 
 
