@@ -20,31 +20,47 @@ from tests.waiting import DEADLINE_S
 _POLL_S: Final = 0.05
 
 
-class _SettledPieceStore(HttpPieceStore):
-    """Pieces that can be found as soon as a search begins."""
+class _IndexedPieceStore(HttpPieceStore):
+    """Pieces whose changes are in the index as soon as a search begins."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        self._unsettled: dict[str, KnowledgePiece] = {}
+        self._contents: dict[str, str] = {}
+        """By piece, the content that is in the index or on its way."""
+        self._changed: set[str] = set()
 
     def put(self, piece: KnowledgePiece) -> None:
         super().put(piece)
-        self._unsettled[piece.piece_id] = piece
+        self._contents[piece.piece_id] = piece.content
+        self._changed.add(piece.piece_id)
 
     def delete(self, piece_id: str) -> None:
         super().delete(piece_id)
-        self._unsettled.pop(piece_id, None)
+        if piece_id in self._contents:
+            self._changed.add(piece_id)
 
     def search(self, query: str, *, top_k: int, among: PieceFilter) -> list[RetrievedPiece]:
-        deadline = time.monotonic() + DEADLINE_S
-        while self._unsettled:
-            assert time.monotonic() < deadline, f"{sorted(self._unsettled)} can't be found"
-            for piece in list(self._unsettled.values()):
-                hits = self._client.knowledge.search(piece.content, limit=100).hits
-                if any((hit.entry_id, hit.content) == (piece.piece_id, piece.content) for hit in hits):
-                    del self._unsettled[piece.piece_id]
-            time.sleep(_POLL_S)
+        self.wait_for_index()
         return super().search(query, top_k=top_k, among=among)
+
+    def delete_all(self) -> None:
+        """Delete what was put. Until then, pieces that another test puts with these ids would seem to be found."""
+        for piece_id in self._contents:
+            self.delete(piece_id)
+        self.wait_for_index()
+
+    def wait_for_index(self) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while self._changed:
+            assert time.monotonic() < deadline, f"the index has not followed the changes of {sorted(self._changed)}"
+            self._changed -= {piece_id for piece_id in self._changed if self._index_follows(piece_id)}
+            time.sleep(_POLL_S)
+
+    def _index_follows(self, piece_id: str) -> bool:
+        stored = self.find(piece_id)
+        hits = self._client.knowledge.search(self._contents[piece_id], limit=100).hits
+        found = [hit.content for hit in hits if hit.entry_id == piece_id]
+        return found == ([] if stored is None else [stored.content])
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +78,6 @@ def client(running: RunningSystem, curator: tuple[str, str]) -> Iterator[Client]
         Client(running.system.stack.base_url, organization=organization_id, api_key=api_key, http=http) as client,
     ):
         yield client
-        for entry in client.knowledge_entries.list.iterate():
-            client.knowledge_entries.delete(entry.entry_id)
         for entity in client.entities.list.iterate():
             client.entities.delete(entity.entity_id)
         for node in client.graph.list_nodes.iterate():
@@ -72,5 +86,7 @@ def client(running: RunningSystem, curator: tuple[str, str]) -> Iterator[Client]
 
 class TestHttpStores(KnowledgeStoreSuite):
     @pytest.fixture
-    def stores(self, client: Client) -> KnowledgeStores:
-        return open_stores("http", client=client)._replace(piece_store=_SettledPieceStore(client))
+    def stores(self, client: Client) -> Iterator[KnowledgeStores]:
+        pieces = _IndexedPieceStore(client)
+        yield open_stores("http", client=client)._replace(piece_store=pieces)
+        pieces.delete_all()

@@ -10,15 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import pytest
 
 from kb_contracts.reserved_ids import document_id_of
-from kb_local.ports import NO_TLS
 from kb_shared.mongo.spu_ledger import NAME as SPU_LEDGER
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.revisions import Revisions
-from tests.e2e.operations.stocking import add_organization
+from tests.e2e.operations.stocking import http_of_new_organization
 from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import SystemUnderTest
 from tests.unit.client.files.pdf_files import assemble, make_pdf
@@ -56,14 +54,7 @@ HOSTILE: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {
 @pytest.fixture(scope="module")
 async def organization(running: RunningSystem) -> AsyncIterator[SystemUnderTest]:
     """The running system as a new organization sees it."""
-    key, whole_key = await add_organization(running)
-    async with httpx.AsyncClient(
-        base_url=f"{running.system.stack.base_url}/v0/orgs/{key.organization_id}",
-        headers={"Authorization": f"Bearer {whole_key}"},
-        timeout=60,
-        trust_env=False,
-        verify=NO_TLS,
-    ) as http:
+    async with http_of_new_organization(running) as http:
         yield replace(running.system, http=http)
 
 

@@ -46,7 +46,7 @@ from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
-from kb_shared.mongo import backfills, outbox
+from kb_shared.mongo import backfills, index_jobs, outbox
 from kb_shared.mongo.database import Database, transaction_lifetime_s
 from kb_shared.mongo.work_watch import WorkWatch
 from kb_shared.observability.metrics import limit_knowledge_bases
@@ -174,7 +174,7 @@ def _wire(
     database, requests = shared.database, shared.requests
     limit_knowledge_bases(settings.metrics_max_kb)
     deletions = KnowledgeBaseDeletionWatch(shared.state_reader, embedder)
-    messages, scans = WorkSignal(), WorkSignal()
+    messages, scans, queued = WorkSignal(), WorkSignal(), WorkSignal()
     sync = SyncDocumentHandler(
         database,
         embedder,
@@ -195,11 +195,18 @@ def _wire(
         leases=shared.leases,
         relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix, signal=messages),
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
-        dispatcher=QueueDispatcher(database, requests),
+        dispatcher=QueueDispatcher(database, requests, signal=queued),
         backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s), signal=scans),
         series=MetricSeriesCleaner(database, interval_s=settings.metrics_clean_interval_s),
         deletions=deletions,
-        work=WorkWatch(database, {outbox.NAME: (messages, outbox.WORK), backfills.NAME: (scans, backfills.WORK)}),
+        work=WorkWatch(
+            database,
+            {
+                outbox.NAME: (messages, outbox.WORK),
+                backfills.NAME: (scans, backfills.WORK),
+                index_jobs.NAME: (queued, index_jobs.QUEUED),
+            },
+        ),
     )
 
 

@@ -21,8 +21,6 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 _BATCH: Final = 50
 """Number of jobs of a KB in one turn: the KBs of an organization that is near its limit share what is left."""
 _PAUSE_S: Final = 0.2
-_IDLE_PAUSE_S: Final = 1.0
-"""Pause while nothing is queued. The first jobs are queued only when hundreds are in the lanes."""
 
 log = structlog.get_logger()
 
@@ -30,11 +28,18 @@ log = structlog.get_logger()
 class QueueDispatcher:
     """One per replica; each queued job is given to one of them."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, limits: LaneLimits = LANE_LIMITS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        requests: IndexRequests,
+        *,
+        limits: LaneLimits = LANE_LIMITS,
+        signal: WorkSignal | None = None,
+    ) -> None:
         self._database = database
         self._requests = requests
         self._limits = limits
-        self._pause = PollPause(WorkSignal(is_reliable=True), shortest_s=_PAUSE_S, longest_s=_IDLE_PAUSE_S)
+        self._pause = PollPause(signal or WorkSignal(), shortest_s=_PAUSE_S)
         self._are_queued = False
 
     async def run(self) -> None:

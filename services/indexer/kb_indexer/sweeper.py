@@ -20,6 +20,8 @@ from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.observability.metrics import INDEXING_QUEUE_DEPTH
 
 _BATCH: Final = 200
+_IDLE_PAUSE_S: Final = 5.0
+"""Pause while no job is open. A new job is due only when it was not published within `PUBLISH_GRACE`."""
 _BULK_REASONS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})
 
 log = structlog.get_logger()
@@ -41,12 +43,15 @@ class Sweeper:
             try:
                 await self._requests.note_published()
                 swept = await self.sweep()
-                INDEXING_QUEUE_DEPTH.set(await index_jobs.count_all_open(self._database))
+                depth = await index_jobs.count_all_open(self._database)
+                INDEXING_QUEUE_DEPTH.set(depth)
+                is_idle = depth == 0
             except (PyMongoError, TransientError) as error:
                 log.warning("sweep.failed", error=type(error).__name__)
-                swept = 0
+                swept, is_idle = 0, False
             if swept < _BATCH:
-                await asyncio.sleep(poll_pause_s(self._interval_s, poll_took_s=monotonic() - began))
+                interval_s = max(self._interval_s, _IDLE_PAUSE_S) if is_idle else self._interval_s
+                await asyncio.sleep(poll_pause_s(interval_s, poll_took_s=monotonic() - began))
 
     async def sweep(self) -> int:
         """Publish one batch of what is due and return how many that were."""

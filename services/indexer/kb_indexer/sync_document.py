@@ -21,6 +21,7 @@ from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
+from kb_indexer.refuse_sensitive import refuse_sensitive
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
@@ -277,6 +278,7 @@ class SyncDocumentHandler:
             stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
             if stored is None:
                 raise TransientError("the text of this revision is not stored")
+            await refuse_sensitive(stored, kb, threads=self._threads)
             chunks = await chunk_document(
                 stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads
             )
@@ -342,4 +344,5 @@ def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
         page_end=chunk.page_end,
         heading_path=chunk.heading_path,
         chunk_type=chunk.chunk_type,
+        embedding_text=chunk.embedding_text,
     )

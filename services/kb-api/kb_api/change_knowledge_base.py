@@ -128,8 +128,10 @@ async def _store(
     database: Database, kb: KnowledgeBase, *, fields: dict[str, Any], retag: bool, expected: ExpectedVersions
 ) -> KnowledgeBase | None:
     """Write `fields`. Returns None if the tags changed, or the KB was deleted, since `kb` was read."""
-    # Documents that had too many chunks may fit now.
-    more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
+    # Documents that had too many chunks, or were refused, may fit now.
+    more_fits = (
+        fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document or fields.get("refuse_sensitive") is False
+    )
 
     async def store(session: MongoSession) -> KnowledgeBase | None:
         changed = await knowledge_bases.change(

@@ -24,6 +24,7 @@ def to_event(entry: KnowledgeEntry) -> OcrCompleted:
         upload_date=entry.created_at,
         text=entry.content,
         metadata=_metadata(entry),
+        embedding_text=entry.embedding_text,
     )
 
 

@@ -31,6 +31,7 @@ POLL_TIMEOUT_MS = 500
 POLL_MAX_RECORDS = 16
 PAUSE_AFTER_S = 1.0
 LEAVE_TIMEOUT_S = 5.0
+_SHORTEST_HEARTBEAT_MS = 1_000
 LONGEST_DRAIN_S = 25.0
 STALE_POLL_S = 10.0
 METADATA_MAX_AGE_MS = 5_000
@@ -290,6 +291,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             closing.exception()
 
 
+def _heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    """Return an eighth of the session, so that rebalances are noticed soon; of short sessions up to a third."""
+    return min(max(session_timeout_ms // 8, _SHORTEST_HEARTBEAT_MS), session_timeout_ms // 3)
+
+
 def _client(config: ConsumerGroupConfig) -> Any:
     return consumer_client(
         config.connection,
@@ -301,7 +307,7 @@ def _client(config: ConsumerGroupConfig) -> Any:
         isolation_level="read_committed",
         metadata_max_age_ms=METADATA_MAX_AGE_MS,
         session_timeout_ms=config.session_timeout_ms,
-        heartbeat_interval_ms=config.session_timeout_ms // 8,
+        heartbeat_interval_ms=_heartbeat_interval_ms(config.session_timeout_ms),
         rebalance_timeout_ms=config.rebalance_timeout_ms,
         fetch_max_wait_ms=config.fetch_max_wait_ms,
         # Longest pause of the task that fetches; assignments, resumed partitions and answers end it at once.

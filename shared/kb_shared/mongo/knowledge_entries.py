@@ -70,7 +70,7 @@ class KnowledgeEntry:
     type: str
     revision: int
     content_hash: str
-    """SHA-256 of `content`."""
+    """SHA-256 of `content`, and of `embedding_text` if there is one."""
     created_at: datetime
     updated_at: datetime
     created_by: str
@@ -85,6 +85,8 @@ class KnowledgeEntry:
     source_kind: str | None = None
     source_url: str | None = None
     source_key: str | None = None
+    embedding_text: str | None = None
+    """Text that is embedded in place of `content`; None: `content` is."""
     authors: tuple[str, ...] | None = None
     """Keys that wrote the present content, or changed anything of the entry since; None: a source wrote it."""
 
@@ -190,9 +192,11 @@ _LISTED_FIELDS: Final[Row] = {
 }
 
 
-def hash_content(content: str) -> str:
+def hash_content(content: str, *, embedding_text: str | None = None) -> str:
     """Return the hash by which unchanged content is recognized."""
-    return hashlib.sha256(content.encode()).hexdigest()
+    # No text contains NUL, so no other texts have these bytes.
+    both = content if embedding_text is None else f"{content}\x00{embedding_text}"
+    return hashlib.sha256(both.encode()).hexdigest()
 
 
 def revision_after(previous: int | None) -> int:
@@ -294,8 +298,9 @@ async def change(
         embedding_error=None,
         authors=_authors_after(entry, fields, by=by),
     )
-    if "content" in fields:
-        changed = replace(changed, content_hash=hash_content(changed.content))
+    if not fields.keys().isdisjoint({"content", "embedding_text"}):
+        content_hash = hash_content(changed.content, embedding_text=changed.embedding_text)
+        changed = replace(changed, content_hash=content_hash)
     await database[NAME].replace_one(_identity(entry.key), _to_row(changed), session=session)
     return changed
 

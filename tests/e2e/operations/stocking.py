@@ -67,6 +67,20 @@ async def add_organization(running: RunningSystem) -> tuple[ApiKey, str]:
 
 
 @asynccontextmanager
+async def http_of_new_organization(running: RunningSystem) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client of an organization that the oracle does not watch."""
+    key, whole_key = await add_organization(running)
+    async with httpx.AsyncClient(
+        base_url=f"{running.system.stack.base_url}/v0/orgs/{key.organization_id}",
+        headers={"Authorization": f"Bearer {whole_key}"},
+        timeout=30,
+        trust_env=False,
+        verify=NO_TLS,
+    ) as http:
+        yield http
+
+
+@asynccontextmanager
 async def stocked_organization(running: RunningSystem) -> AsyncIterator[StockedOrganization]:
     async with (
         httpx.AsyncClient(trust_env=False, verify=NO_TLS) as http,

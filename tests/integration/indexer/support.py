@@ -370,6 +370,7 @@ class Tenant:
         chunker_type: ChunkerType = ChunkerType.RECURSIVE,
         chunk_size: int = CHUNK_SIZE,
         normalization: int = text_normalization.CURRENT,
+        refuse_sensitive: bool = False,
     ) -> KnowledgeBase:
         """Create the KB as the life cycle of kb-api does: with its slots, its collection and both kinds of indexes."""
         kb = build_knowledge_base(
@@ -383,6 +384,7 @@ class Tenant:
             embedding_dimensions=dimensions,
             max_chunks_per_document=max_chunks,
             text_normalization=normalization,
+            refuse_sensitive=refuse_sensitive,
         )
 
         async def work(session: MongoSession) -> None:

@@ -12,13 +12,14 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_knowledge.indexes import COLLECTIONS
+from kb_knowledge.runner.count_runs import keep_counting_open
 from kb_knowledge.runner.open_reader import ReaderSettings, SourceReaders
 from kb_knowledge.runner.run_source import SourceRunLimits, SourceRunner
 from kb_knowledge.runner.settings import RunnerSettings
 from kb_knowledge.runner.work_on_runs import RunQueue
 from kb_knowledge.sources.guarded_http import FetchLimits, GuardedHttp
 from kb_knowledge.sources.source_items import SourceEntries
-from kb_knowledge.store import source_files
+from kb_knowledge.store import source_files, source_runs
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
 from kb_knowledge.store_source_entries import EntriesOfSource
 from kb_knowledge.write_entries import EntryWriter
@@ -27,6 +28,7 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
+from kb_shared.mongo.work_watch import WorkWatch
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
@@ -53,7 +55,9 @@ class SourceRunnerProcess:
             return
         self.readiness.started(mongodb_answers(self.database))
         async with asyncio.TaskGroup() as parts:
-            working = [parts.create_task(self.queue.run()), parts.create_task(self._keep_deleting_files())]
+            watch = WorkWatch(self.database, {source_runs.NAME: (self.queue.signal, source_runs.WORK)})
+            work = (self.queue.run(), watch.run(), self._keep_deleting_files(), keep_counting_open(self.database))
+            working = [parts.create_task(part) for part in work]
             await stop.wait()
             for task in working:
                 task.cancel()

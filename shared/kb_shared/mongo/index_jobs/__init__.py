@@ -44,6 +44,7 @@ from kb_shared.mongo.index_jobs.queries import (
 )
 from kb_shared.mongo.index_jobs.queue import (
     LANE_LIMITS,
+    QUEUED,
     LaneLimits,
     count_in_lanes,
     find_queued_kbs,
@@ -70,6 +71,7 @@ __all__ = [
     "LANE_LIMITS",
     "NAME",
     "PUBLISH_GRACE",
+    "QUEUED",
     "SUSPECT_AFTER",
     "UNCLAIMED_GRACE",
     "UNDONE",

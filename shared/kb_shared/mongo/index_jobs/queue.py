@@ -5,6 +5,7 @@ wait behind them. So the number of its jobs in the lanes is limited, and the res
 their KBs take turns.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -28,6 +29,8 @@ class LaneLimits:
 
 
 LANE_LIMITS: Final = LaneLimits()
+QUEUED: Final[Sequence[Row]] = ({"fullDocument.queued": True}, {"updateDescription.updatedFields.queued": True})
+"""Changes after which a job is queued."""
 
 
 async def count_in_lanes(database: Database, organization_id: str, *, kb_id: str | None = None, limit: int) -> int:

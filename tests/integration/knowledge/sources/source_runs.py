@@ -45,10 +45,6 @@ class Entries:
             self.deleted.append(key)
 
 
-class Killed(BaseException):
-    """Ends a runner as a kill does: it handles nothing and keeps its lease."""
-
-
 @dataclass
 class Sources:
     """Sources with a runner. What the process of a runner keeps in memory is lost with each `carry_out`."""
