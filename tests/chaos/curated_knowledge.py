@@ -69,7 +69,7 @@ class CuratedKnowledge:
                 self.site.texts[change.page] = change.text
                 (self.site.gone.add if change.is_gone else self.site.gone.discard)(change.page)
             case RunSource():
-                # A source that runs already refuses, and nobody asks again.
+                # A source that runs already refuses, which is an answer like any other here.
                 await self.caller.ask_once("POST", f"/knowledge-sources/{self.source_id}/run")
 
     async def write_first_text(self) -> None:
