@@ -30,6 +30,26 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "the-last-author-is-the-only-one",
+        "shared/kb_shared/mongo/knowledge_entries.py",
+        old="    return tuple(dict.fromkeys((*entry.authors, by)))",
+        new="    return (by,)",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_entries.py",
+            "test_all_who_wrote_an_entry_are_its_authors_until_its_content_is_replaced",
+        ),
+    ),
+    Mutant(
+        "entries-lose-their-filters",
+        "services/kb-api/kb_api/change_knowledge_base.py",
+        old="        require_filters_of_entries(kb, requested.filterable_metadata)\n",
+        new="        assert requested\n",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_curated_knowledge.py",
+            "test_the_knowledge_base_of_entries_keeps_the_filters_of_searches_for_entries",
+        ),
+    ),
+    Mutant(
         "import-with-credentials",
         f"{_SERVICE}/read_checked_import.py",
         old="        if found := check_content(text):\n",
