@@ -50,10 +50,10 @@ async def test_a_document_with_a_credential_is_refused_unpaid_until_a_version_wi
     assert message.startswith("line 3 contains a credential (password), ")
     await tenant.assert_holds(kb, {"d": CLEAN})
     assert await tenant.spus() == paid
-    told = await outcomes(tenant)
-    [failure] = [each for each in told if isinstance(each, DocumentIndexFailed)]
+    announced = await outcomes(tenant)
+    [failure] = [each for each in announced if isinstance(each, DocumentIndexFailed)]
     assert (failure.kb_id, failure.document_id, failure.revision) == (kb.kb_id, "d", 2)
-    [rejection] = [each for each in told if isinstance(each, DocumentRejected)]
+    [rejection] = [each for each in announced if isinstance(each, DocumentRejected)]
     assert (rejection.kb_id, rejection.document_id, rejection.revision) == (kb.kb_id, "d", 2)
     assert (rejection.reason, rejection.detail) == ("sensitive-content", message)
     assert SECRET not in f"{rejection}{''.join(capsys.readouterr())}"
