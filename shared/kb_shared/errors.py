@@ -189,6 +189,11 @@ class SensitiveDocument(DocumentUnfit):
 
     error_type = "sensitive_content"
 
+    def __init__(self, detail: str, *, is_in_text: bool) -> None:
+        super().__init__(detail)
+        self.is_in_text = is_in_text
+        """True if it is in the text, and not only in the name or the metadata."""
+
 
 class KnowledgeBaseFull(PermanentError):
     """KB that has no room for a document. `str()` names the limit and what to do."""

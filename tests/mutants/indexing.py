@@ -21,6 +21,7 @@ _REBUILDS: Final = "tests/integration/kb_api/test_rebuild_search_indexes.py"
 _EMBEDDING_TEXTS: Final = "tests/unit/chunking/test_embedding_texts.py"
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/indexer"
+_REFUSED: Final = f"{_TESTS}/test_refused_documents.py"
 
 _DISPATCHER: Final = "services/indexer/kb_indexer/queue_dispatcher.py"
 _QUEUED_JOBS: Final = f"{_TESTS}/test_queued_jobs.py"
@@ -480,6 +481,47 @@ MUTANTS: Final = (
         old='"until": version - 1',
         new='"until": version',
         caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_a_removed_chunk_is_retired_at_the_version_before"),
+    ),
+    Mutant(
+        "what-was-indexed-unchecked-is-not-checked",
+        "shared/kb_shared/membership/decision.py",
+        old="    if kb.refuse_sensitive and not indexed.content_checked:\n        return Action.CHECK\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_membership.py",
+            "test_what_was_indexed_unchecked_is_checked_once_the_knowledge_base_refuses_credentials",
+        ),
+    ),
+    Mutant(
+        "texts-that-must-be-checked-are-not-read",
+        "services/indexer/kb_indexer/refuse_sensitive.py",
+        old="        if with_text:\n",
+        new="        if False:\n",
+        caught_by=in_file(_REFUSED, "test_a_document_with_a_credential_is_refused_unpaid_until_a_version_without_one"),
+    ),
+    Mutant(
+        "refusing-credentials-fences-nothing-off",
+        "services/kb-api/kb_api/change_knowledge_base.py",
+        old='    fences = retag or "refuse_sensitive" in fields\n',
+        new="    fences = retag\n",
+        caught_by=in_file(_REFUSED, "test_what_was_decided_before_it_was_turned_on_is_not_indexed"),
+    ),
+    Mutant(
+        "metadata-that-come-after-the-check-are-not-checked",
+        _SWAP,
+        old="    if swap.kb.refuse_sensitive and chunk",
+        new="    if False and chunk",
+        caught_by=in_file(_REFUSED, "test_metadata_that_come_after_the_check_are_checked"),
+    ),
+    Mutant(
+        "unchecked-versions-of-refused-documents-stay",
+        _SYNC,
+        old="not indexed.content_checked or (refused.is_in_text and _is_text_of(document, indexed))",
+        new="refused.is_in_text and not _is_text_of(document, indexed)",
+        caught_by=in_file(
+            _REFUSED,
+            "test_turning_it_on_takes_documents_with_a_credential_out_and_turning_it_off_brings_them_back",
+        ),
     ),
     Mutant(
         "ids-of-texts-ignore-what-is-embedded-in-their-place",

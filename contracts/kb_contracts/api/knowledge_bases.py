@@ -107,8 +107,9 @@ class RateLimits(StrictModel):
 
 
 _REFUSE_SENSITIVE: Final = (
-    "Whether documents whose texts contain a credential, such as a password or an API key, are refused: they fail with "
-    "`sensitive_content`. Documents that are indexed already stay."
+    "Whether documents that contain a credential, such as a password or an API key, are refused: they fail with "
+    "`sensitive_content`. A change has all documents checked again, without new embeddings: those with a credential "
+    "leave the knowledge base, or come back."
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kb_api.create_knowledge_base import allowed_max_chunks, require_known_tags
-from kb_api.entries_knowledge_base import require_filters_of_entries, require_not_of_entries
+from kb_api.entries_knowledge_base import require_not_of_entries
 from kb_api.life_cycle import LifeCycle
 from kb_api.source import SOURCE
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
@@ -49,8 +49,6 @@ async def change_knowledge_base(
     require_version(kb.version, expected, what=_WHAT)
     if "tag_ids" in requested.model_fields_set and set(requested.tag_ids) != set(kb.tag_ids):
         require_not_of_entries(kb)
-    if "filterable_metadata" in requested.model_fields_set:
-        require_filters_of_entries(kb, requested.filterable_metadata)
     fields = await _changed_fields(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     if not fields:
         current = await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
@@ -128,26 +126,26 @@ async def _store(
     database: Database, kb: KnowledgeBase, *, fields: dict[str, Any], retag: bool, expected: ExpectedVersions
 ) -> KnowledgeBase | None:
     """Write `fields`. Returns None if the tags changed, or the KB was deleted, since `kb` was read."""
-    # Documents that had too many chunks, or were refused, may fit now.
-    more_fits = (
-        fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document or fields.get("refuse_sensitive") is False
-    )
+    # Documents that had too many chunks may fit now.
+    more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
+    # Once credentials are refused, nothing is indexed that was decided before, without a check.
+    fences = retag or "refuse_sensitive" in fields
 
     async def store(session: MongoSession) -> KnowledgeBase | None:
         changed = await knowledge_bases.change(
-            database, session, kb, fields=fields, raise_tags_version=retag, versions=expected
+            database, session, kb, fields=fields, raise_tags_version=fences, versions=expected
         )
         if changed is None:
             return None
-        if retag:
+        if fences:
             await kb_slots.set_tags_version(database, session, kb.key, tags_version=changed.tags_version)
-        if retag or more_fits:
+        if fences or more_fits:
             changed = await _start_scan(database, session, kb=changed)
         outcome = KnowledgeBaseChanged(organization_id=kb.organization_id, kb_id=kb.kb_id)
         await announce(database, session, Announcement(outcome, seq=changed.tags_version), source=SOURCE)
         return changed
 
-    if retag:
+    if fences:
         await kb_slots.block_swaps(database, kb.key)
     return await commit_change(database, store)
 

@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import dataclass
 
 from kb_contracts.documents import check_embedding_text
-from kb_knowledge.content_check import check_content
 from kb_knowledge.sources.source_items import ContentRefused, ItemRefused, SourceItem
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
 from kb_knowledge.write_entries import EntryWriter
@@ -13,6 +12,7 @@ from kb_shared.mongo import knowledge_entries
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry, hash_content
 from kb_shared.mongo.stored_time import now
+from kb_shared.text.content_check import check_content
 
 
 @dataclass(frozen=True, slots=True)

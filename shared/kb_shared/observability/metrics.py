@@ -425,7 +425,7 @@ SPU_CHARGED = Counter("kb_spu_charged_total", "SPUs charged; the ledger is the s
 CONTENT_REFUSED = Counter(
     "kb_content_refused_total",
     "Texts that were refused because they contain a credential, by the kind of it."
-    " Rising: someone stores credentials as knowledge.",
+    " Rising: someone stores credentials as knowledge, or in documents of a KB that refuses them.",
     ["pattern"],
 )
 ENTRY_OUTCOMES = Counter(

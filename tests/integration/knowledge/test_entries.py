@@ -15,7 +15,8 @@ from kb_shared.mongo.database import in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import UNKNOWN_DIMENSIONS, Status
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry
-from tests.integration.indexer.support import record, text_of
+from tests.integration.indexer.conftest import ModelControls
+from tests.integration.indexer.support import Tenant, record, text_of
 from tests.integration.knowledge.author import Author
 
 
@@ -241,6 +242,34 @@ async def test_an_entry_that_waits_for_its_provider_shows_why_and_heals_by_itsel
     await author.index()
     healed = await author.read(entry_id)
     assert (healed["embedding_status"], healed["embedding_error"]) == ("ready", None)
+
+
+async def test_while_the_provider_is_away_entries_are_pending_then_errors_and_heal_by_themselves(
+    author: Author, provider: ModelControls
+) -> None:
+    before = (await author.write(text_of(1)))["entry_id"]
+    await author.build_knowledge_base()
+    await author.index()
+    await provider.program_faults({"status": 503})
+    new = (await author.write(text_of(2)))["entry_id"]
+    await author.ok("PATCH", f"/{before}", json={"content": text_of(3)})
+    await author.index()
+    assert [await author.status(each) for each in (before, new)] == ["pending", "pending"]
+    assert await note_waiting(author.database, age=timedelta(0)) == 2
+    for entry_id in (before, new):
+        failed = await author.read(entry_id)
+        assert (failed["embedding_status"], failed["embedding_error"]["type"]) == ("error", "provider_5xx")
+        assert failed["embedding_error"]["next_attempt_at"] is not None
+    # What was searchable still is, and a change of what failed is one more state to wait for.
+    assert await live_texts(author, before) == [text_of(1)]
+    changed = await author.ok("PATCH", f"/{before}", json={"content": text_of(4)})
+    assert (changed["embedding_status"], changed["embedding_error"]) == ("pending", None)
+
+    await provider.program_faults()
+    await Tenant(author.database, author.organization_id).make_due()
+    await author.index()
+    assert [await author.status(each) for each in (before, new)] == ["ready", "ready"]
+    assert await live_texts(author, before) == [text_of(4)]
 
 
 async def test_all_who_wrote_an_entry_are_its_authors_until_its_content_is_replaced(author: Author) -> None:

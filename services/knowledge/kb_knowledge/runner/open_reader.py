@@ -1,7 +1,7 @@
 """Makes what reads a source, by its kind."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +39,16 @@ class SourceReaders:
     http: GuardedHttp
     key_ring: KeyRing | None
     settings: ReaderSettings
+    open_parser: Callable[[], AbstractContextManager[ItemParser]] = ItemParser
 
     @asynccontextmanager
     async def open(self, source: KnowledgeSource, tools: ReaderTools) -> AsyncIterator[OpenedReader]:
-        """Make what reads `source`, with a parser process of its own.
+        """Make what reads `source`, by default with a parser process of its own.
 
         Raises:
             SourceUnusable: what the source names does not exist any more, or can't be reached.
         """
-        with ItemParser() as parser:
+        with self.open_parser() as parser:
             match source.kind:
                 case SourceKind.URL_CRAWL:
                     yield OpenedReader(self._crawler(source, tools, parser), MAX_PAGES)

@@ -79,11 +79,13 @@ def build_injected_message(
     )
     if values.found:
         filled[CONTEXT] = "\n".join(part for part in (filled.get(CONTEXT, ""), values.found) if part)
+    # Some of them end a line for a model, and JSON leaves them as they are.
+    memory, attachments = map(remove_invisible_characters, (values.action_memory, values.attachments))
     of_run = {
         "user_input": values.user_input,
         "action_result": values.action_result,
-        "action_memory": delimiter.wrap(values.action_memory) if values.action_memory else "",
-        "attachments": delimiter.wrap({"attachments": values.attachments}) if values.attachments else "",
+        "action_memory": delimiter.wrap(memory) if memory else "",
+        "attachments": delimiter.wrap({"attachments": attachments}) if attachments else "",
     }
     return fill_template(injection.template or DEFAULT_TEMPLATE, {**values.variables, **filled, **of_run})
 
