@@ -19,6 +19,7 @@ from tests.deployment.kubernetes.manifests import (
 
 DNS_PORT: Final = 53
 MONGODB_PORT: Final = 27017
+HTTP_PORT: Final = 80
 HTTPS_PORT: Final = 443
 PRIVATE: Final = ("10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "192.168.1.1", "fd00::1")
 KB_API_PORT: Final = 8080
@@ -53,12 +54,16 @@ def _check_outgoing(manifests: Manifests, workload: Workload, policies: list[Man
     allowed = {
         port["port"] for policy in policies for rule in policy["spec"].get("egress", []) for port in rule["ports"]
     }
-    needed = {DNS_PORT: "DNS", MONGODB_PORT: "MongoDB"}
+    needed = {DNS_PORT: "DNS"}
+    if facts.uses_mongodb:
+        needed[MONGODB_PORT] = "MongoDB"
     if facts.uses_kafka:
         servers = manifests.environment_of(workload).get("KB_KAFKA", DEFAULT_BOOTSTRAP_SERVERS)
         needed |= {int(server.rpartition(":")[2]): "Kafka" for server in servers.split(",")}
     if facts.calls_providers:
         needed[HTTPS_PORT] = "providers"
+    if (base_url := manifests.environment_of(workload).get("KB_BASE_URL")) is not None:
+        needed[HTTPS_PORT if base_url.startswith("https:") else HTTP_PORT] = "the API"
     if "KB_API_URL" in manifests.environment_of(workload):
         needed[KB_API_PORT] = "kb-api"
     for port, what in needed.items():
@@ -90,7 +95,7 @@ def _check_incoming(workload: Workload, policies: list[Manifest]) -> Iterator[Ma
         )
     if bool(callers) != PODS[workload.name].serves_callers:
         wrong = f"connections are allowed from {', '.join(sorted(map(str, callers))) or 'no Ingress controller'}"
-        yield ManifestFinding(workload.place, wrong, "the Ingress controller, for kb-api and kb-search alone")
+        yield ManifestFinding(workload.place, wrong, "the Ingress controller, for services that serve callers alone")
 
 
 def _check_peers(policy: Manifest) -> Iterator[ManifestFinding]:

@@ -78,7 +78,7 @@ def _check_paths(ingress: Manifest) -> Iterator[ManifestFinding]:
 def _requests() -> Iterator[tuple[str, str | None]]:
     """Yield paths that callers may send, each with the service that answers it; None: the path is not for them."""
     templates = {
-        path for service in ("kb-api", "kb-search", "kb-knowledge") for path in paths_of(service)
+        path for service in ("kb-api", "kb-search", "kb-knowledge", "kb-console") for path in paths_of(service)
     } - HEALTH_PATHS
     for template in sorted(templates):
         for number in range(len(IDS)):
