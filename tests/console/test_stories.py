@@ -80,7 +80,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     passage = page.locator(".passages .cited")
     expect(passage).to_contain_text("Error E41")
     assert passage.evaluate("node => node === document.activeElement")
-    expect(passage).to_contain_text("page 2")
+    expect(passage).to_contain_text("page 1 to 2")
     assert_accessible(page)
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_read_says_why_and_the_others_go_on(
     page.get_by_label("Upload files").set_input_files([broken, note])
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.locator("#uploads .problem")).to_contain_text("Remedy")
-    expect(page.get_by_role("row").filter(has_text="Note").locator(".badge")).to_have_text("indexed")
+    expect(page.get_by_role("row").filter(has_text="note.md").locator(".badge")).to_have_text("indexed")
 
 
 def test_who_is_on_call_finds_out_why_a_document_is_not_there(

@@ -75,7 +75,8 @@ async def preview(request: Request, visit: Visitor) -> HTMLResponse:
 
 async def _preview(api: AsyncClient, form: KnowledgeBaseForm) -> KnowledgeBasePreview | None:
     """Return what the settings would make of the text and of the documents with the tags; None without either."""
-    sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], form.all_tags()
+    # Tags that were typed need not exist yet, and then have no documents.
+    sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], list(form.tag_ids)
     if not sample.strip() and not tags:
         return None
     return await api.knowledge_bases.preview(

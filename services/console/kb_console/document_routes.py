@@ -14,6 +14,7 @@ from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.problems import ShownProblem, describe_problem
 from kb_console.status_words import OF_DOCUMENT, is_unfinished
+from kb_console.uploads import safe_name
 from kb_contracts.api.memberships import ChunkList, StatusFilter
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
@@ -80,23 +81,20 @@ async def upload(request: Request, visit: Visitor, uploads: Uploads, kb_id: str)
         files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
         if not isinstance(tag_id, str) or not tag_id:
             problem = ShownProblem(422, "No tag", "The knowledge base has no tag: give it one first.")
-            return _told(request, problem, wants_json=wants_json)
+            return _answer_refusal(request, problem, wants_json=wants_json)
         if not files:
-            return _told(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
-        problems = []
-        for file in files:
-            problem_of_file = await _push(visit, uploads, file, tag_id=tag_id)
-            if problem_of_file is not None:
-                problems.append(problem_of_file)
-    if problems:
-        return _told(request, problems[0], wants_json=wants_json)
+            return _answer_refusal(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
+        outcomes = [await _push(visit, uploads, file, tag_id=tag_id) for file in files]
+    for outcome in outcomes:
+        if isinstance(outcome, ShownProblem):
+            return _answer_refusal(request, outcome, wants_json=wants_json)
     if wants_json:
-        return JSONResponse({"detail": "taken, will be indexed"}, 202)
+        return JSONResponse({"detail": "taken, will be indexed", "document_id": outcomes[0]}, 202)
     return RedirectResponse(visit.address(LIST, kb_id, "documents", done="uploaded"), 303)
 
 
-async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str) -> ShownProblem | None:
-    """Send the document in a file; return why that is not possible. Other files are sent all the same."""
+async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str) -> str | ShownProblem:
+    """Send the document in a file and return its id, or why that is not possible. Other files are sent all the same."""
     parsed = await uploads.parse(file)
     if isinstance(parsed, FileProblem):
         detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
@@ -105,7 +103,8 @@ async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str
         await visit.api.documents.upload(
             parsed.document_id,
             parsed.text,
-            document_name=parsed.document_name,
+            # As who uploaded it looks for it. Titles inside of files are often those of templates.
+            document_name=safe_name(file.filename or ""),
             tag_ids=[tag_id],
             upload_date=parsed.upload_date,
             metadata=parsed.metadata,
@@ -117,10 +116,10 @@ async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str
         if error.status == 401:
             raise
         return describe_problem(error)
-    return None
+    return parsed.document_id
 
 
-def _told(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:
+def _answer_refusal(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:
     if wants_json:
         return JSONResponse({"detail": problem.detail}, problem.status)
     return render_page(request, "problem.html", status_code=problem.status, problem=problem)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel
 
+from kb_contracts.api.documents import AcceptedChange
 from kb_contracts.api.embedding_models import EmbeddingModelList
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
@@ -66,6 +67,8 @@ class FakeApi:
         self.problems: dict[str, httpx.Response] = {}
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
+        self.bodies: dict[str, Any] = {}
+        """Last body of each call that changes a document."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -91,6 +94,9 @@ class FakeApi:
             raise httpx.ConnectError("refused")
         if call in self.problems:
             return self.problems[call]
+        if request.method == "PUT" and path.startswith("/documents/"):
+            self.bodies[call] = json.loads(await request.aread())
+            return httpx.Response(202, json=example_of(AcceptedChange))
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]

@@ -54,12 +54,21 @@ function upload(form, file) {
     let answer = {};
     try { answer = JSON.parse(request.responseText); } catch { /* not from the console */ }
     outcome.textContent = answer.detail ?? `failed (${request.status || "no connection"})`;
-    if (request.status !== 202) outcome.className = "problem";
-    document.body.dispatchEvent(new Event("uploaded"));
+    if (request.status === 202) refreshUntilListed(answer.document_id);
+    else outcome.className = "problem";
   };
   request.open("POST", form.action);
   request.setRequestHeader("Accept", "application/json");
   request.send(body);
+}
+
+// A document is listed when its event has arrived; from then on the list asks for news itself. A filter may hide it.
+function refreshUntilListed(documentId) {
+  let triesLeft = 30;
+  const timer = setInterval(() => {
+    document.body.dispatchEvent(new Event("uploaded"));
+    if (document.getElementById(`document-${documentId}`) || --triesLeft === 0) clearInterval(timer);
+  }, 1000);
 }
 
 // A passage that the address names gets the focus.
