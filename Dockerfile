@@ -1,4 +1,4 @@
-# One image for each service, and one with the operator's commands. docs/reference/images.md describes them; `make images` builds
+# One image for each service (kb-knowledge has two programs: `python -m kb_knowledge.runner` is the other), and one with the operator's commands. docs/reference/images.md describes them; `make images` builds
 # and tries all of them. One alone: docker build --target kb-api --tag kb-api .
 #
 # The final stages run nothing: they copy what the stages before them have made.

@@ -191,8 +191,9 @@ class Stack:
                 "KB_CONSOLE_SECRET": self.home.read_secrets().console_secret,
             }
             return {**own, **self._env, **self._env_of.get(package, {})}
-        # Search calls kb-api to manage knowledge bases over MCP.
-        own = {"KB_API_URL": self._url_of("kb_api")} if package == "kb_search" else {}
+        # Search calls these services to manage knowledge bases and entries over MCP.
+        managing = {"KB_API_URL": self._url_of("kb_api"), "KB_KNOWLEDGE_URL": self._url_of("kb_knowledge")}
+        own = managing if package == "kb_search" else {}
         return {**own, **self.environment, **self._env_of.get(package, {})}
 
     @property

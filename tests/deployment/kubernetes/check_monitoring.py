@@ -1,6 +1,7 @@
 """Checks that Prometheus scrapes each service under its name, and that its rules are those of `observability/`."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import yaml
@@ -50,16 +51,18 @@ def _check_job(monitor: Manifest, service: Manifest) -> Iterator[ManifestFinding
 
 
 def _check_rules(manifests: Manifests) -> Iterator[ManifestFinding]:
-    groups: list[Any] = []
-    for file in sorted(RULES.glob("*.yml")):
-        groups += yaml.safe_load(file.read_text())["groups"]
     rules = manifests.of_kind("PrometheusRule")
     found = [group for rule in rules for group in rule["spec"]["groups"]]
     recorded = [rule["record"] for group in found for rule in group["rules"] if "record" in rule]
     queries = [rule["expr"] for group in found for rule in group["rules"]]
     if wrong := list(check_queries(queries, place=_RULE, recorded=recorded)):
         yield from wrong
-    elif found != groups:
+    elif found != _groups_of_observability():
         yield ManifestFinding(
             _RULE, "its groups are not those of observability/prometheus/rules", "the output of `make manifests`"
         )
+
+
+@cache
+def _groups_of_observability() -> list[Any]:
+    return [group for file in sorted(RULES.glob("*.yml")) for group in yaml.safe_load(file.read_text())["groups"]]

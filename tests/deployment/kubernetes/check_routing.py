@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from kb_api.settings import ApiSettings
@@ -75,8 +76,13 @@ def _check_paths(ingress: Manifest) -> Iterator[ManifestFinding]:
             return
 
 
-def _requests() -> Iterator[tuple[str, str | None]]:
-    """Yield paths that callers may send, each with the service that answers it; None: the path is not for them."""
+@cache
+def _requests() -> Sequence[tuple[str, str | None]]:
+    """Return paths that callers may send, each with the service that answers it; None: the path is not for them."""
+    return list(_generate_requests())
+
+
+def _generate_requests() -> Iterator[tuple[str, str | None]]:
     templates = {
         path for service in ("kb-api", "kb-search", "kb-knowledge", "kb-console") for path in paths_of(service)
     } - HEALTH_PATHS

@@ -1,24 +1,24 @@
 """Checks every object against the schema of its kind. An unknown kind and an unknown key are findings, too."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
 import kubernetes_validate
-from cloudcoil.models.keda import v1alpha1 as keda
-from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 from pydantic import ValidationError
 
 from tests.deployment.kubernetes.manifests import Manifest, ManifestFinding, Manifests, place_of
 
 KUBERNETES: Final = "1.33"
-CUSTOM: Final[dict[tuple[str, str], Any]] = {
-    ("keda.sh/v1alpha1", "ScaledObject"): keda.ScaledObject,
-    ("keda.sh/v1alpha1", "TriggerAuthentication"): keda.TriggerAuthentication,
-    ("monitoring.coreos.com/v1", "ServiceMonitor"): prometheus_operator.ServiceMonitor,
-    ("monitoring.coreos.com/v1", "PrometheusRule"): prometheus_operator.PrometheusRule,
+CUSTOM: Final = {
+    ("keda.sh/v1alpha1", "ScaledObject"): "cloudcoil.models.keda.v1alpha1",
+    ("keda.sh/v1alpha1", "TriggerAuthentication"): "cloudcoil.models.keda.v1alpha1",
+    ("monitoring.coreos.com/v1", "ServiceMonitor"): "cloudcoil.models.prometheus_operator.v1",
+    ("monitoring.coreos.com/v1", "PrometheusRule"): "cloudcoil.models.prometheus_operator.v1",
 }
+"""Modules with a model of the kind and its name."""
 
 
 def check_schemas(manifests: Manifests) -> Iterator[ManifestFinding]:
@@ -30,8 +30,12 @@ def check_schemas(manifests: Manifests) -> Iterator[ManifestFinding]:
 @cache
 def _check(manifest_json: str) -> tuple[ManifestFinding, ...]:
     manifest = json.loads(manifest_json)
-    model = CUSTOM.get((manifest["apiVersion"], manifest["kind"]))
-    return tuple(_check_builtin(manifest) if model is None else _check_custom(manifest, model))
+    module = CUSTOM.get((manifest["apiVersion"], manifest["kind"]))
+    if module is None:
+        return tuple(_check_builtin(manifest))
+    # Here, because the import takes two seconds of the CPU, which each worker would spend that collects the tests.
+    model = getattr(importlib.import_module(module), manifest["kind"])
+    return tuple(_check_custom(manifest, model))
 
 
 def _check_builtin(manifest: Manifest) -> Iterator[ManifestFinding]:

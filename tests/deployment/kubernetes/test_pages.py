@@ -16,6 +16,7 @@ ORDER: Final = [
     "kb-api",
     "kb-search",
     "kb-knowledge",
+    "kb-knowledge-runner",
     "kb-console",
     "kb-reconciler",
     "kb-backup",

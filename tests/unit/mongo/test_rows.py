@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ WITHOUT_MAPPER = {
 st.register_type_strategy(ObjectId, st.binary(min_size=12, max_size=12).map(ObjectId))
 
 
-def modules() -> dict[str, Any]:
+@cache
+def modules() -> Mapping[str, Any]:
     found = {}
     for package in (kb_shared.mongo, kb_search.store, kb_knowledge.store, kb_api):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -46,7 +48,8 @@ def modules() -> dict[str, Any]:
     return found
 
 
-def mappers() -> dict[str, RowMapper[Any]]:
+@cache
+def mappers() -> Mapping[str, RowMapper[Any]]:
     every = (value for module in modules().values() for value in vars(module).values())
     return {each.cls.__name__: each for each in every if isinstance(each, RowMapper)}
 
