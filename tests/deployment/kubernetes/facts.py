@@ -133,8 +133,9 @@ def stop_seconds(service: str) -> float:
     """Return the time limit of the stop of a service after SIGTERM, as the sum of the limits of its steps."""
     if service == "kb-search":
         return SearchSettings().run_max_seconds + server.GRACE_S
-    if service == "kb-console":
-        return server.GRACE_S
+    if service in {"kb-console", "kb-knowledge-runner"}:
+        # Runs of the runner are released, and other replicas continue them.
+        return float(server.GRACE_S)
     last_batch_s = outbox_relay._LAST_BATCH_S
     producer_s = (
         inspect.signature(producer.Producer).parameters["stop_timeout_s"].default
@@ -144,9 +145,6 @@ def stop_seconds(service: str) -> float:
     )
     if service == "kb-api":
         return float(max(server.GRACE_S, last_batch_s + producer_s))
-    if service == "kb-knowledge-runner":
-        # Its runs are released, and other replicas continue them.
-        return float(server.GRACE_S)
     if service == "kb-reconciler":
         return float(producer_s + server.GRACE_S)
     consumer_s = (
