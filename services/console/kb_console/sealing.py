@@ -1,4 +1,4 @@
-"""Seals small values so that browsers can keep them: nobody without the secret can read, change or make one."""
+"""Seals small values so that browsers can keep them: without the secret they can not be read, changed or made."""
 
 import base64
 import json
