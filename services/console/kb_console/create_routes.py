@@ -16,7 +16,7 @@ from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_problem, unusable_form
 from kb_console.text_pieces import TextPiece, cut_at_chunks
 from kb_contracts.api.embedding_models import EmbeddingModelView
-from kb_contracts.api.previews import KnowledgeBasePreview
+from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
 from kb_contracts.api.tags import TagView
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
@@ -87,8 +87,17 @@ async def _preview(api: AsyncClient, form: KnowledgeBaseForm) -> KnowledgeBasePr
 def _pieces(form: KnowledgeBaseForm, preview: KnowledgeBasePreview | None) -> list[TextPiece]:
     if preview is None or preview.text is None:
         return []
-    spans = [(chunk.chunk_index, chunk.start, chunk.end) for chunk in preview.text.chunks]
-    return cut_at_chunks(form.sample[:MAX_SAMPLE_CHARACTERS], spans)
+    sample = form.sample[:MAX_SAMPLE_CHARACTERS]
+    spans = [(chunk.chunk_index, _start_with_overlap(sample, chunk), chunk.end) for chunk in preview.text.chunks]
+    return cut_at_chunks(sample, spans)
+
+
+def _start_with_overlap(text: str, chunk: PreviewedChunkView) -> int:
+    """Return where the text begins that a chunk repeats of the one before; else where the chunk itself begins."""
+    found = text.rfind(chunk.context, 0, chunk.start) if chunk.context else -1
+    # Only white space is between them.
+    is_before = found >= 0 and not text[found + len(chunk.context) : chunk.start].strip()
+    return found if is_before else chunk.start
 
 
 async def _render(

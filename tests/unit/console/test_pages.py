@@ -156,6 +156,23 @@ async def test_a_form_that_is_refused_keeps_what_was_typed(reader: httpx.AsyncCl
     assert (unsent.status_code, "whole number" in unsent.text) == (422, True)
 
 
+async def test_a_preview_shows_chunks_and_what_they_repeat(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    about = {"token_count": 2, "heading_path": [], "page_start": None, "page_end": None, "chunk_type": "text"}
+    chunks = [
+        {"chunk_index": 0, "content": "One two.", "start": 0, "end": 8, "context": "", **about},
+        {"chunk_index": 1, "content": "Three.", "start": 9, "end": 15, "context": "two.", **about},
+    ]
+    cost = {"embedding_count": 2, "cached_count": 0, "spus": 2, "usd": None, "is_exact": True, "is_truncated": False}
+    sizes = {"chunk_count": 2, "min_tokens": 1, "mean_tokens": 1.5, "max_tokens": 2}
+    api.answers["POST /knowledge-bases/preview"]["text"] = {"chunks": chunks, **cost, **sizes}
+    form = {"name": "x", "sample": "One two. Three.", "new_tags": "not-yet"}
+    part = (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).text
+    assert '<mark class="c0" title="chunk 0">One </mark>' in part
+    assert '<mark class="c1 overlap" title="chunk 0 and 1">two.</mark>' in part
+    page = await reader.post(f"{ORG}/knowledge-bases/preview", data=form)
+    assert (page.status_code, 'value="not-yet"' in page.text, "<mark" in page.text) == (200, True, True)
+
+
 async def test_a_knowledge_base_is_deleted_only_by_its_name(reader: httpx.AsyncClient, api: FakeApi) -> None:
     refused = await reader.post(f"{KB}/delete", data={"name": "Handbok"})
     assert (refused.status_code, f"DELETE /knowledge-bases/{KB_ID}" in api.calls) == (422, False)
