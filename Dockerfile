@@ -1,4 +1,4 @@
-# One image for each service, and one with the operator's commands. docs/reference/images.md describes them; `make images` builds
+# One image for each service (kb-knowledge has two programs: `python -m kb_knowledge.runner` is the other), and one with the operator's commands. docs/reference/images.md describes them; `make images` builds
 # and tries all of them. One alone: docker build --target kb-api --tag kb-api .
 #
 # The final stages run nothing: they copy what the stages before them have made.
@@ -18,7 +18,8 @@ COPY shared shared
 COPY client client
 COPY services services
 RUN ["/opt/build/bin/pip", "--no-cache-dir", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "/wheels", \
-     "./contracts", "./shared", "./client", "./services/kb-api", "./services/indexer", "./services/search", "./services/reconciler"]
+     "./contracts", "./shared", "./client", "./services/kb-api", "./services/indexer", "./services/search", "./services/knowledge", \
+     "./services/reconciler"]
 
 FROM ${PYTHON_IMAGE} AS runtime
 ARG VERSION=0.1.0

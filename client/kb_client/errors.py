@@ -91,7 +91,8 @@ class ApiError(KbClientError):
     def __str__(self) -> str:
         fields = "".join(f"; {each.field}: {each.message}" for each in self.fields)
         request = "" if self.request_id is None else f", request {self.request_id}"
-        return f"{self.detail}{fields} ({self.slug or 'status'} {self.status}{request})"
+        detail = self.detail.removesuffix(".") if fields else self.detail
+        return f"{detail}{fields} ({self.slug or 'status'} {self.status}{request})"
 
 
 class HttpClientError(ApiError):

@@ -211,8 +211,8 @@ class ConcurrentChangeError(HttpConflict):
 class KnowledgeKbFixedError(HttpConflict):
     """`knowledge-kb-fixed`, status 409.
 
-    The KB contains the entries of the organization: it can't be deleted, and its tags can't change. Delete
-    entries instead.
+    The KB contains the entries of the organization: it can't be deleted, its tags can't change, and
+    `filterable_metadata` keeps the five fields of entries. Delete entries instead.
     """
 
 

@@ -3,7 +3,17 @@
 import math
 from typing import Annotated, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
 
 from kb_contracts.cloudevents import Moment, Payload
 from kb_contracts.identifiers import Identifier
@@ -11,6 +21,8 @@ from kb_contracts.identifiers import Identifier
 MAX_TAGS: Final = 1_000
 MAX_METADATA_KEYS: Final = 100
 MAX_METADATA_VALUE_CHARACTERS: Final = 8_192
+MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
+"""Limit of a text and of its embedding text, if there is one: both are in one chunk."""
 
 
 def _storable(text: str) -> str:
@@ -38,7 +50,36 @@ def _storable_number(number: float) -> float:
     return number
 
 
+def visible(text: str) -> str:
+    """Return `text`. Raises ValueError if it has nothing but white space."""
+    if not text.strip():
+        raise ValueError("must contain at least one visible character")
+    return text
+
+
+def check_embedding_text(text: str, *, embedding_text: str | None, field: str) -> None:
+    """Check that a text fits into one chunk with its embedding text.
+
+    Args:
+        field: name of the field of `text`, for its sender.
+
+    Raises:
+        ValueError: if there is an embedding text and `text` is too long for it.
+    """
+    if embedding_text is not None and len(text) > MAX_CHARACTERS_WITH_EMBEDDING_TEXT:
+        raise ValueError(
+            f"{field} may have at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT} characters with an embedding_text; "
+            "shorten it or leave embedding_text out"
+        )
+
+
 Text = Annotated[str, AfterValidator(_storable)]
+EmbeddingText = Annotated[
+    Text,
+    StringConstraints(min_length=1, max_length=MAX_CHARACTERS_WITH_EMBEDDING_TEXT),
+    AfterValidator(visible),
+]
+"""Text that is embedded in place of the one that readers see."""
 Revision = Annotated[StrictInt, AfterValidator(_within_64_bits)]
 """Revision: any integer that rises with each change of the document; milliseconds will do."""
 TagIds = Annotated[list[Identifier], Field(max_length=MAX_TAGS)]
@@ -96,11 +137,18 @@ class OcrCompleted(DocumentEvent):
     content_type: Annotated[str, Field(max_length=128)] | None = None
     source_digest: Annotated[Text, Field(max_length=128)] | None = None
     """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""
+    embedding_text: EmbeddingText | None = None
+    """Text that is embedded in place of the text, which is then one chunk. Searches show the text."""
 
     @model_validator(mode="after")
     def _one_text(self) -> "OcrCompleted":
         if (self.text is None) == (self.text_ref is None):
             raise ValueError("exactly one of text and text_ref must be given")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_into_one_chunk(self) -> "OcrCompleted":
+        check_embedding_text(self.text or "", embedding_text=self.embedding_text, field="text")
         return self
 
     @model_validator(mode="after")

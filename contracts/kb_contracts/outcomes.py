@@ -38,7 +38,7 @@ class DocumentIndexFailed(_InKnowledgeBase):
 
 
 class DocumentRejected(Payload):
-    """Event that was rejected: a dead letter, or an unsendable message if Kafka refused it."""
+    """Event that was rejected: a dead letter, an unsendable message if Kafka refused it, or a text refused by a KB."""
 
     TYPE: ClassVar[str] = "document.rejected.v1"
 
@@ -59,6 +59,10 @@ class DocumentRejected(Payload):
     """Id in `GET /dead-letters`, if the record was written."""
     message_id: str | None = None
     """Id in `GET /unsendable-messages`, if the record was not written."""
+    kb_id: str | None = None
+    """KB that refuses the text of the document (`refuse_sensitive`); absent if the event could not be used at all."""
+    revision: int | None = None
+    """Revision of the text that a KB refuses."""
 
 
 class KnowledgeBaseCreated(_InKnowledgeBase):

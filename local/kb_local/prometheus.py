@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,7 +47,7 @@ class Prometheus(Server):
         """List what is scraped from now on; a running Prometheus needs about five seconds to notice."""
         addresses: dict[str, list[str]] = defaultdict(list)
         for service in services:
-            addresses[service.package.replace("_", "-")].append(f"{LOOPBACK}:{service.port}")
+            addresses[re.sub(r"[_.]", "-", service.package)].append(f"{LOOPBACK}:{service.port}")
         self._targets.mkdir(parents=True, exist_ok=True)
         for job in jobs_of(read_yaml(self._config)):
             # Prometheus must not read a part of it.

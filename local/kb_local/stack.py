@@ -183,8 +183,9 @@ class Stack:
 
     def _environment_of(self, name: str) -> dict[str, str]:
         package = name.partition(":")[0]
-        # Search calls kb-api to manage knowledge bases over MCP.
-        own = {"KB_API_URL": self._url_of("kb_api")} if package == "kb_search" else {}
+        # Search calls these services to manage knowledge bases and entries over MCP.
+        managing = {"KB_API_URL": self._url_of("kb_api"), "KB_KNOWLEDGE_URL": self._url_of("kb_knowledge")}
+        own = managing if package == "kb_search" else {}
         return {**own, **self.environment, **self._env_of.get(package, {})}
 
     @property

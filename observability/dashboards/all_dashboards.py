@@ -1,5 +1,6 @@
 from typing import Final
 
+from observability.dashboards.curated_knowledge import CURATED_KNOWLEDGE
 from observability.dashboards.knowledge_base import KNOWLEDGE_BASE
 from observability.dashboards.overview import OVERVIEW
 from observability.dashboards.panel import Dashboard
@@ -17,5 +18,6 @@ DASHBOARDS: Final[tuple[Dashboard, ...]] = (
     SPUS_AND_MONEY,
     RECONCILIATION,
     KNOWLEDGE_BASE,
+    CURATED_KNOWLEDGE,
 )
 """In the order in which somebody on call reads them."""

@@ -323,21 +323,6 @@ SET_ASIDE: Final[Sequence[Panel]] = (
             PanelQuery(expr="sum(increase(kb_webhook_deliveries_dead_total[5m]))", legend="given up"),
         ],
     ),
-    Panel(
-        title="Refused contents",
-        description=(
-            "Texts in an hour that were refused because they contain a credential, by the kind of it. Many of one kind:"
-            " tell the organization; if the texts are harmless, the check is wrong."
-        ),
-        unit="short",
-        queries=[
-            PanelQuery(
-                expr=recent_increase("kb_content_refused_total", by="pattern", window="1h"),
-                legend="{{pattern}}",
-                zero_reason="no text with a credential is sent in this test",
-            ),
-        ],
-    ),
 )
 
 PIPELINE: Final = Dashboard(

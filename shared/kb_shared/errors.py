@@ -23,6 +23,7 @@ KbError
 │   ├── ModelNotAllowed      the deployment does not allow this chat model
 │   ├── MessageRefused       Kafka refuses this message permanently
 │   ├── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
+│   │   └── SensitiveDocument  its text contains a credential, and the KB refuses such texts
 │   └── KnowledgeBaseFull    the KB has reached its limit of documents or chunks
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 │   └── VersionTooOld        newer code has changed the stored data: the process ends, and an operator starts that code
@@ -181,6 +182,17 @@ class DocumentUnfit(PermanentError):
     """Document that can't be indexed. `str()` says why, without quoting it."""
 
     error_type = "document_unfit"
+
+
+class SensitiveDocument(DocumentUnfit):
+    """Document with a credential, for a KB that refuses such. `str()` names its kind and line, without quoting it."""
+
+    error_type = "sensitive_content"
+
+    def __init__(self, detail: str, *, is_in_text: bool) -> None:
+        super().__init__(detail)
+        self.is_in_text = is_in_text
+        """True if it is in the text, and not only in the name or the metadata."""
 
 
 class KnowledgeBaseFull(PermanentError):

@@ -108,8 +108,8 @@ class EmbeddingSettings(CommonSettings):
     embedding_cache_scope: Literal["organization", "global"] = "organization"
     embedding_timeout_s: float = 60.0
     provider_keys: SecretStr | None = None
-    """Keys that encrypt provider keys and secrets of webhooks: `<key id>:<base64 of 32 bytes>`, joined by commas. The
-    first one encrypts."""
+    """Keys that encrypt provider keys, secrets of webhooks and headers of MCP servers: `<key id>:<base64 of 32 bytes>`,
+    joined by commas. The first one encrypts."""
     allow_private_providers: bool = False
     """Permission for organizations to name addresses that are private or not https, of providers, webhooks, sources."""
     late_models: dict[str, str] = {}

@@ -16,6 +16,7 @@ PACKAGES: Final = (
     "local/kb_local",
     "services/indexer/kb_indexer",
     "services/kb-api/kb_api",
+    "services/knowledge/kb_knowledge",
     "services/reconciler/kb_reconciler",
     "services/search/kb_search",
     "shared/kb_shared",

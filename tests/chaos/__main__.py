@@ -24,8 +24,9 @@ from kb_local.server import Server
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from tests.chaos.availability import AvailabilitySummary
+from tests.chaos.chaos_system import ChaosServers
 from tests.chaos.cluster_faults import Clusters
-from tests.chaos.run import ChaosServers, Verdict, run
+from tests.chaos.run import Verdict, run
 from tests.kafka_cluster.cluster import KafkaBrokers
 
 SEED_TIMEOUT_S = 1200.0

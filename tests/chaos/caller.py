@@ -50,7 +50,7 @@ class RecordingCaller:
         name = f"KB of {', '.join(tag_ids)}, {uuid4().hex[:12]}"
         body = new_knowledge_base(*tag_ids, name=name)
         async with asyncio.timeout(SLOW_S):
-            while (answer := await self._ask_once("POST", "/knowledge-bases", body)) is None:
+            while (answer := await self.ask_once("POST", "/knowledge-bases", body)) is None:
                 # Refused does not mean that it was not made.
                 if (kb_id := await self._find_knowledge_base(name)) is not None:
                     return kb_id
@@ -61,19 +61,35 @@ class RecordingCaller:
         """Do what can be done twice without harm, such as a PUT or a DELETE, until it is done."""
         async with asyncio.timeout(SLOW_S):
             asked = 1
-            while (answer := await self._ask_once(method, path, body)) is None:
+            while (answer := await self.ask_once(method, path, body)) is None:
                 asked += 1
         # What was deleted by a request that was then refused is not there any more.
         done = answer.status_code == 404 if method == "DELETE" and asked > 1 else False
         assert done or answer.is_success, answer.text
 
+    async def write_entry(self, entry_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Change an entry, or create it if there is none; return it as it then is."""
+        async with asyncio.timeout(SLOW_S):
+            while (answer := await self._write_entry_once(entry_id, fields)) is None:
+                pass
+        assert answer.is_success, answer.text
+        written: dict[str, Any] = answer.json()
+        return written
+
+    async def _write_entry_once(self, entry_id: str, fields: Mapping[str, Any]) -> httpx.Response | None:
+        answer = await self.ask_once("PATCH", f"/knowledge-entries/{entry_id}", fields)
+        if answer is None or answer.status_code != 404:
+            return answer
+        # Refused does not mean that it was not made: then the next change finds it.
+        return await self.ask_once("POST", "/knowledge-entries", {"entry_id": entry_id, **fields})
+
     async def _find_knowledge_base(self, name: str) -> str | None:
-        while (answer := await self._ask_once("GET", f"/knowledge-bases?limit=100&name_search={name}", None)) is None:
+        while (answer := await self.ask_once("GET", f"/knowledge-bases?limit=100&name_search={name}", None)) is None:
             pass
         found = answer.raise_for_status().json()["knowledge_bases"]
         return str(found[0]["kb_id"]) if found else None
 
-    async def _ask_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response | None:
+    async def ask_once(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response | None:
         """Return the answer; None, after a short pause, if it has to be asked again."""
         try:
             answer = await self.system.http.request(method, path, json=body)

@@ -23,6 +23,11 @@ async def expire_leases(database: AsyncDatabase[dict[str, Any]], *, relays: bool
         await database.leases.update_many({"_id": {"$regex": "^outbox/"}}, [{"$set": {"until": _EARLIER}}])
 
 
+async def expire_leases_of_runners(database: AsyncDatabase[dict[str, Any]]) -> None:
+    """Turn the clock on by the longest lease of a run of a source. No runner may run now."""
+    await database.source_runs.update_many({"lease_until": {"$ne": None}}, [{"$set": {"lease_until": _EARLIER}}])
+
+
 async def close_circuits(database: AsyncDatabase[dict[str, Any]]) -> None:
     """Turn the clock on for providers that were given up for a while."""
     await database.circuits.update_many({"open_until": {"$ne": None}}, [{"$set": {"open_until": _EARLIER}}])

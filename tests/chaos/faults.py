@@ -1,17 +1,22 @@
 """Does to processes and to the provider what a plan says, and makes it good again."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import httpx
+from pymongo.asynchronous.database import AsyncDatabase
 
 from kb_local.ports import NO_TLS
 from kb_local.service import Service
 from kb_local.stack import Stack
 from tests.chaos.clock import Clock
+from tests.chaos.expiry import expire_leases_of_runners
 from tests.chaos.plan import FaultPlan, Freeze, Join, Kill, KillAt, Misbehave, ProcessFault, RestartBroker
 from tests.chaos.quiescence import SLOW_S
+
+RUNNER: Final = "kb_knowledge.runner"
 
 
 def indexer_names(replicas: int) -> list[str]:
@@ -25,15 +30,25 @@ class Faults:
     stack: Stack
     plan: FaultPlan
     clock: Clock
+    database: AsyncDatabase[dict[str, Any]]
     upstream_still: asyncio.Lock
     """Held while the broker is down, because publishing is not possible then."""
     broker_restarts: int = 0
+    runner_kills: int = 0
     violations: list[str] = field(default_factory=list)
 
     async def fail_processes(self) -> None:
         for fault in self.plan.process_faults:
             await self.clock.reach(fault.at_s)
             await self._fail(fault)
+
+    async def fail_runner(self) -> None:
+        for kill in self.plan.runner_kills:
+            await self.clock.reach(kill.at_s)
+            if kill.failpoint is not None:
+                await self._restart_runner({"KB_FAILPOINT": f"{kill.failpoint}:{kill.nth}"})
+                await self.clock.reach(kill.until_s)
+            await self._restart_runner({}, at_s=kill.until_s)
 
     async def fail_provider(self) -> None:
         for fault in self.plan.provider_faults:
@@ -73,14 +88,18 @@ class Faults:
                     await self.stack.restart_broker()
                     self.broker_restarts += 1
 
+    async def _restart_runner(self, env: Mapping[str, str], *, at_s: float = 0.0) -> None:
+        runner = self.stack.services[RUNNER]
+        await runner.kill()
+        self.runner_kills += 1
+        await self.clock.reach(at_s)
+        await expire_leases_of_runners(self.database)
+        _launch_with(runner, env)
+
     async def _kill_at(self, fault: KillAt) -> None:
         service = self._indexer(fault.replica)
         await service.kill()
-        unarmed = service.env
-        service.env = {**unarmed, "KB_FAILPOINT": f"{fault.failpoint}:{fault.nth}"}
-        # Not `start`: it may be dead before it is ready, at work on what its predecessor left.
-        service.launch()
-        service.env = unarmed
+        _launch_with(service, {"KB_FAILPOINT": f"{fault.failpoint}:{fault.nth}"})
         await self.clock.reach(fault.until_s)
         await service.kill()
         service.launch()
@@ -98,6 +117,15 @@ class Faults:
 
     async def _program(self, fault: Misbehave | None) -> None:
         await program_provider(self.stack, fault.program if fault else {})
+
+
+def _launch_with(service: Service, env: Mapping[str, str]) -> None:
+    """Launch a service with further settings for this time."""
+    usual = service.env
+    service.env = {**usual, **env}
+    # Not `start`: it may be dead before it is ready, at work on what its predecessor left.
+    service.launch()
+    service.env = usual
 
 
 async def program_provider(stack: Stack, program: dict[str, Any]) -> None:

@@ -168,10 +168,14 @@ class Oracle:
     async def _strays(self, system: SystemUnderTest) -> list[OracleFinding]:
         database = system.database
         names = await database.list_collection_names(filter={"name": {"$regex": "^kb_vectors_"}})
-        known = {f"kb_vectors_{kb_id}" for kb_id in self.knowledge_bases}
-        problems = [OracleFinding(f"a stray collection {name}") for name in set(names) - known]
+        others = {"organization_id": {"$ne": system.organization_id}}
+        known = {*self.knowledge_bases, *await database["knowledge_bases"].distinct("_id", others)}
+        problems = [
+            OracleFinding(f"a stray collection {name}")
+            for name in {*names} - {f"kb_vectors_{kb_id}" for kb_id in known}
+        ]
         for name in ("document_index", "kb_slots", "backfills", "index_jobs"):
-            kb_ids = set(await database[name].distinct("kb_id")) - self.knowledge_bases.keys()
+            kb_ids = set(await database[name].distinct("kb_id")) - known
             problems += [OracleFinding(f"a row in {name} of {kb_id}, which is no more") for kb_id in kb_ids]
         return problems
 

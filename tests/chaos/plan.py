@@ -12,6 +12,14 @@ from typing import Any
 
 from kb_contracts.documents import DocumentEvent
 from kb_shared.failpoints import OF_INDEXER
+from tests.chaos.knowledge_plan import (
+    EntryChange,
+    KillRunner,
+    SourceChange,
+    changes_of_entries,
+    changes_of_source,
+    kills_of_runner,
+)
 from tests.chaos.workload import Upstream, paragraph
 
 TAGS = ("a", "b", "c")
@@ -76,7 +84,7 @@ class Drop:
     name: str
 
 
-Change = Deliver | SendMalformed | ReviseWatched | Create | Retag | Drop
+Change = Deliver | SendMalformed | ReviseWatched | Create | Retag | Drop | EntryChange | SourceChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +158,7 @@ class FaultPlan:
     changes: Sequence[Change]
     process_faults: Sequence[ProcessFault]
     provider_faults: Sequence[Misbehave]
+    runner_kills: Sequence[KillRunner]
 
 
 def create_plan(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> FaultPlan:
@@ -166,11 +175,14 @@ def create_plan(seed: int, *, seconds: float, replicas: int, upstream: Upstream)
                 *_lives(random.Random(f"lives/{seed}"), seconds, upstream),
                 *_revisions_of_watched(random.Random(f"rereads/{seed}"), seconds),
                 *_knowledge_bases(random.Random(f"kbs/{seed}"), seconds),
+                *changes_of_entries(random.Random(f"entries/{seed}"), seconds, TAGS),
+                *changes_of_source(random.Random(f"source/{seed}"), seconds),
             ],
             key=lambda change: change.at_s,
         ),
         process_faults=list(_process_faults(random.Random(f"processes/{seed}"), seconds, replicas)),
         provider_faults=list(_provider_faults(random.Random(f"provider/{seed}"), seconds)),
+        runner_kills=list(kills_of_runner(random.Random(f"runner/{seed}"), seconds)),
     )
 
 

@@ -15,6 +15,7 @@ from kb_reconciler.backup.restore import load
 from kb_reconciler.backup.scope import BackupScope
 from kb_reconciler.backup.verification import verify
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
+from tests.chaos.knowledge_plan import EntryChange, SourceChange
 from tests.chaos.plan import Change, Create, Drop, FaultPlan, Misbehave, Retag
 
 BACKUP_BEGINS_AT: Final = 0.3
@@ -32,6 +33,7 @@ def split_plan(plan: FaultPlan) -> tuple[FaultPlan, FaultPlan]:
         changes=[change for change in plan.changes if change.at_s < at_s],
         process_faults=[fault for fault in plan.process_faults if fault.until_s < at_s],
         provider_faults=[fault for fault in plan.provider_faults if fault.until_s < at_s],
+        runner_kills=[kill for kill in plan.runner_kills if kill.until_s < at_s],
     )
     after = replace(
         plan,
@@ -39,6 +41,7 @@ def split_plan(plan: FaultPlan) -> tuple[FaultPlan, FaultPlan]:
         changes=_later(plan.changes, at_s),
         process_faults=_later(plan.process_faults, at_s),
         provider_faults=_later(plan.provider_faults, at_s),
+        runner_kills=_later(plan.runner_kills, at_s),
     )
     return before, after
 
@@ -48,9 +51,14 @@ def _later(planned: Sequence[Any], at_s: float) -> list[Any]:
     return [replace(each, until_s=each.until_s - at_s) if hasattr(each, "until_s") else each for each in moved]
 
 
-def changes_knowledge_bases(change: Change | Misbehave) -> bool:
-    """Return whether a user makes the change. What a backup lacks of it, no upstream sends again."""
-    return isinstance(change, Create | Retag | Drop)
+def is_made_by_users(change: Change | Misbehave) -> bool:
+    """Return whether users make the change. What a backup lacks of it, no upstream sends again."""
+    return isinstance(change, Create | Retag | Drop | EntryChange)
+
+
+def is_about_source(change: Change | Misbehave) -> bool:
+    """Return whether a run, which may take longer than until the backup begins, can depend on the change."""
+    return isinstance(change, SourceChange)
 
 
 async def back_up_stack(stack: Stack, folder: Path) -> None:

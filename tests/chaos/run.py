@@ -1,27 +1,23 @@
 """One run of chaos: starts a system, executes a plan against it, and checks the result with the oracle."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from uuid import uuid4
 
 import httpx
 
 from kb_contracts import topics
 from kb_contracts.documents import DocumentEvent
-from kb_local.cpu_share import limit_cpu
-from kb_local.server import Server
-from kb_local.stack import Stack
-from kb_local.zygote import Zygote
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.caller import RecordingCaller
+from tests.chaos.chaos_system import ChaosServers, chaos_system, limit_cpu_shares
 from tests.chaos.clock import Clock
 from tests.chaos.cluster_faults import ClusterFaults, Clusters
+from tests.chaos.curated_knowledge import CuratedKnowledge, curated_knowledge
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.expiry import close_circuits, expire_leases
 from tests.chaos.faults import Faults, indexer_names
@@ -47,7 +43,8 @@ from tests.chaos.restore_midway import (
     BACKUP_BEGINS_AT,
     RESTORED_AT,
     back_up_stack,
-    changes_knowledge_bases,
+    is_about_source,
+    is_made_by_users,
     kill_services,
     move_to_backup,
     split_plan,
@@ -55,24 +52,10 @@ from tests.chaos.restore_midway import (
 from tests.chaos.revisions import Revisions
 from tests.chaos.swap_runs import run_too_often
 from tests.chaos.workload import Upstream
-from tests.e2e.system import QUICK, QUICK_ON_KAFKA, SystemUnderTest, system, until
+from tests.e2e.system import SystemUnderTest, until
 
 BETWEEN_READS_S = 0.05
 _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
-
-
-@dataclass(frozen=True, slots=True)
-class ChaosServers:
-    """Servers that runs share; each run has its own database, broker, search node and services."""
-
-    mongo_uri: str
-    models_api_base: str
-    zygote: Zygote
-    clusters: Clusters = field(default_factory=Clusters)
-    """With brokers each run has topics of its own on them instead of a broker of its own."""
-    mongods: Sequence[Server] = ()
-    cpu_share: float | None = None
-    """Share of a CPU that each indexer and each mongod may use; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +96,25 @@ async def run(
     )
     await clusters.heal()
     async with (
-        _system(servers, folder, plan, reconciler=reconciler) as opened,
-        _limit_cpu_shares(servers, opened.stack),
+        chaos_system(servers, folder, plan, reconciler=reconciler) as opened,
+        limit_cpu_shares(servers, opened.stack),
     ):
-        chaos = _Chaos(opened, plan, upstream, clusters, outages, cpu_share=servers.cpu_share)
-        problems = await chaos.run(folder / "backup" if restore_midway else None)
+        availability, oracle = AvailabilityRecorder(), Oracle()
+        caller = RecordingCaller(opened, availability, retries=clusters.any)
+        async with curated_knowledge(opened, caller, oracle, seed=seed, availability=availability) as knowledge:
+            chaos = _Chaos(
+                opened,
+                plan,
+                upstream,
+                clusters,
+                outages,
+                caller,
+                oracle,
+                availability,
+                knowledge,
+                cpu_share=servers.cpu_share,
+            )
+            problems = await chaos.run(folder / "backup" if restore_midway else None)
         reads = sum(each.reads for each in chaos.readers)
         seen = chaos.availability.summary()
         took_s = monotonic() - began
@@ -137,11 +134,12 @@ class _Chaos:
     upstream: Upstream
     clusters: Clusters
     outages: Outages
+    caller: RecordingCaller
+    oracle: Oracle
+    availability: AvailabilityRecorder
+    knowledge: CuratedKnowledge
     cpu_share: float | None = None
     """With too little CPU no swap may run in vain more than once."""
-    oracle: Oracle = field(default_factory=Oracle)
-    availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
-    caller: RecordingCaller = field(init=False)
     readers: list[DocumentReader] = field(default_factory=list)
     refused: int = 0
     stuck: bool = False
@@ -152,10 +150,8 @@ class _Chaos:
     _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
     _is_backed_up: bool = False
     _postponed: list[Change] = field(default_factory=list)
-    """Changes of KBs since the backup began."""
-
-    def __post_init__(self) -> None:
-        self.caller = RecordingCaller(self.system, self.availability, retries=self.clusters.any)
+    """Changes that users have made since the backup began, and all that is about the source until it is restored."""
+    _is_to_be_lost: bool = False
 
     async def run(self, backup: Path | None) -> list[str]:
         """Execute the plan.
@@ -171,8 +167,9 @@ class _Chaos:
         """Execute the first part of the plan, and continue with the backup that is made meanwhile."""
         rest = self.plan
         self.plan, rest = split_plan(self.plan)
+        self._is_to_be_lost = True
         clock = Clock()
-        faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
+        faults = self._make_faults(clock)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for reader in self.readers:
@@ -181,6 +178,7 @@ class _Chaos:
                 [
                     self._change(clock, faults),
                     faults.fail_processes(),
+                    faults.fail_runner(),
                     faults.fail_provider(),
                     self._back_up(clock, backup),
                 ]
@@ -209,7 +207,7 @@ class _Chaos:
         await self.system.events.publish_all(self._published)
         for sent in self._malformed_sent:
             await self._send_malformed(sent)
-        self._is_backed_up = False
+        self._is_backed_up = self._is_to_be_lost = False
         await until_quiescent(self.system)
         for reader in self.readers:
             await until(partial(_newest_is_read, reader), within_s=SLOW_S, what="the newest texts are found again")
@@ -217,13 +215,19 @@ class _Chaos:
     async def _run_to_the_end(self) -> list[str]:
         clock = Clock()
         outages = ClusterFaults(self.clusters, self.outages, clock)
-        faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
+        faults = self._make_faults(clock)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for reader in self.readers:
                 group.create_task(self._read_until(reader, stop))
             await run_all_or_cancel(
-                [self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail()]
+                [
+                    self._change(clock, faults),
+                    faults.fail_processes(),
+                    faults.fail_runner(),
+                    faults.fail_provider(),
+                    outages.fail(),
+                ]
             )
             await self.clusters.heal()
             await self.caller.wait_until_acknowledged()
@@ -232,7 +236,7 @@ class _Chaos:
             problems = await self._wait_until_quiescent()
             self.stuck = bool(problems)
             if not self.stuck:
-                problems = await self._find_problems()
+                problems = await self._find_problems(faults)
             stop.set()
         if self.cpu_share is not None:
             problems += run_too_often(self._indexer_logs())
@@ -248,9 +252,11 @@ class _Chaos:
             reader = DocumentReader(self.system, self._kb_ids[READ], document_id, revisions, self.availability)
             self.readers.append(reader)
             await self._publish(self._text_of(reader, 1))
+        await self.knowledge.write_first_text()
+        self.readers.append(self.knowledge.reader)
         await self.caller.wait_until_acknowledged()
         await until_quiescent(self.system)
-        await self.system.until_active(self._kb_ids[READ], within_s=SLOW_S)
+        await self.system.until_active(self._kb_ids[READ], self.knowledge.reader.kb_id, within_s=SLOW_S)
         for reader in self.readers:
             await until(partial(_newest_is_read, reader), within_s=SLOW_S, what="the first texts are found")
             reader.violations.clear()
@@ -260,7 +266,9 @@ class _Chaos:
             await clock.reach(change.at_s)
             async with self._upstream_still:
                 await self._publish_again_if_lost(faults)
-                if self._is_backed_up and changes_knowledge_bases(change):
+                if (self._is_backed_up and is_made_by_users(change)) or (
+                    self._is_to_be_lost and is_about_source(change)
+                ):
                     self._postponed.append(change)
                 else:
                     await self._apply(change)
@@ -283,6 +291,8 @@ class _Chaos:
             case Drop():
                 await self.caller.change("DELETE", self._path_of(change.name))
                 self.oracle.record_deleted(self._kb_ids.pop(change.name))
+            case _:
+                await self.knowledge.apply(change)
 
     async def _revise_watched(self, change: ReviseWatched) -> None:
         reader = next(each for each in self.readers if each.document_id == change.document_id)
@@ -344,6 +354,7 @@ class _Chaos:
 
     async def _wait_until_quiescent(self) -> list[str]:
         try:
+            await self.knowledge.read_site()
             await until_quiescent(self.system)
             await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
             await until(self._deleted_are_gone, within_s=SLOW_S, what="no KB left that is being deleted")
@@ -351,12 +362,19 @@ class _Chaos:
             for reader in self.readers:
                 what = f"{reader.document_id} as it is"
                 await until(partial(_newest_is_read, reader), within_s=SLOW_S, what=what)
+            await self.knowledge.until_ready(self.system)
         except (TimeoutError, httpx.HTTPError) as error:
             return [str(error)]
         return []
 
-    async def _find_problems(self) -> list[str]:
-        return [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
+    async def _find_problems(self, faults: Faults) -> list[str]:
+        await self.knowledge.record_fetched(self.system)
+        problems = await self.oracle.check(self.system)
+        problems += await self.knowledge.find_problems(self.system, kills=faults.runner_kills)
+        return [f"{problem.document_id} {problem.what}" for problem in problems]
+
+    def _make_faults(self, clock: Clock) -> Faults:
+        return Faults(self.system.stack, self.plan, clock, self.system.database, self._upstream_still)
 
     def _indexer_logs(self) -> list[Path]:
         return sorted(self.system.stack.services[indexer_names(1)[0]].log.parent.glob("kb-indexer*.log"))
@@ -368,62 +386,3 @@ class _Chaos:
 
 async def _newest_is_read(reader: DocumentReader) -> bool:
     return await reader.try_to_read() == set(reader.revisions.newest)
-
-
-def _limit_cpu_shares(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[None]:
-    """Hold indexers and mongods to their share of a CPU, if they have one."""
-    if servers.cpu_share is None:
-        return nullcontext()
-
-    def slow_ones() -> list[Server]:
-        return [*servers.mongods, *(each for name, each in stack.services.items() if name.startswith("kb_indexer"))]
-
-    return limit_cpu(servers.cpu_share, slow_ones)
-
-
-def _timing_settings(servers: ChaosServers) -> dict[str, str]:
-    """Return how soon leases and sessions end; with little CPU a process needs the time that it has in production."""
-    if servers.cpu_share is not None:
-        return {"KB_KAFKA_FETCH_MAX_WAIT_MS": "500"}
-    return QUICK if servers.clusters.brokers is None else QUICK_ON_KAFKA
-
-
-@asynccontextmanager
-async def _system(
-    servers: ChaosServers, folder: Path, plan: FaultPlan, *, reconciler: bool
-) -> AsyncIterator[SystemUnderTest]:
-    name = f"chaos_{plan.seed}_{uuid4().hex[:12]}"
-    brokers = servers.clusters.brokers
-    services = [
-        "kb_api",
-        *indexer_names(plan.replicas),
-        "kb_search",
-        *(["kb_reconciler:1", "kb_reconciler:2"] if reconciler else []),
-    ]
-    async with (
-        Stack(
-            folder,
-            services=services,
-            env={
-                **_timing_settings(servers),
-                # Frequent passes, of both kinds: they must disturb nothing.
-                "KB_RECONCILE_INTERVAL_S": f"{1 / (servers.cpu_share or 1):g}",
-                "KB_RECONCILE_FULL_INTERVAL_S": f"{5 / (servers.cpu_share or 1):g}",
-                "KB_RECONCILE_GRACE_S": f"{1 / (servers.cpu_share or 1):g}",
-                "KB_MAX_KNOWLEDGE_BASES": "100",
-            },
-            lag_ms=plan.lag_ms,
-            mongo_uri=servers.mongo_uri,
-            kafka=None if brokers is None else brokers.bootstrap(),
-            models_api_base=servers.models_api_base,
-            zygote=servers.zygote,
-            database=name,
-            topic_prefix="" if brokers is None else f"{name}.",
-        ) as stack,
-        system(stack, http_timeout_s=SLOW_S) as opened,
-    ):
-        yield opened
-        for database in {name, stack.database}:
-            await opened.database.client.drop_database(database)
-    if brokers is not None:
-        await brokers.delete_topics_of(f"{name}.")

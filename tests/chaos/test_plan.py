@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.chaos.knowledge_plan import DeleteEntry, WriteEntry
 from tests.chaos.outages import Outage, create_outages
 from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, FaultPlan, Retag, create_plan
 from tests.chaos.restore_midway import split_plan
@@ -21,12 +22,13 @@ def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> 
     assert plan == _plan(seed, seconds, replicas), "a seed stands for one plan"
     assert all(0 <= change.at_s <= seconds for change in plan.changes)
     assert all(one.at_s <= other.at_s for one, other in pairwise(plan.changes))
-    for faults in (plan.process_faults, plan.provider_faults):
+    for faults in (plan.process_faults, plan.provider_faults, plan.runner_kills):
         assert all(0 <= fault.at_s <= fault.until_s <= seconds for fault in faults)
         assert all(one.until_s <= other.at_s for one, other in pairwise(faults))
     assert all(getattr(fault, "replica", 0) < replicas for fault in plan.process_faults)
     _assert_revisions_are_unambiguous(plan)
     _assert_knowledge_bases_are_there_when_changed(plan)
+    _assert_entries_are_there_when_deleted(plan)
 
 
 @pytest.mark.parametrize(("seed", "seconds", "replicas"), PLANS)
@@ -40,7 +42,7 @@ def test_the_parts_of_a_plan_contain_all_changes_and_no_fault_across_the_middle(
         [change.at_s for change in plan.changes if change.at_s >= before.seconds]
     )
     for part in (before, after):
-        for faults in (part.process_faults, part.provider_faults):
+        for faults in (part.process_faults, part.provider_faults, part.runner_kills):
             assert all(0 <= fault.at_s <= fault.until_s <= part.seconds for fault in faults)
 
 
@@ -70,11 +72,21 @@ def _assert_knowledge_bases_are_there_when_changed(plan: FaultPlan) -> None:
                 pass
 
 
+def _assert_entries_are_there_when_deleted(plan: FaultPlan) -> None:
+    there: set[str] = set()
+    for change in plan.changes:
+        if isinstance(change, WriteEntry):
+            there.add(change.entry_id)
+        elif isinstance(change, DeleteEntry):
+            there.remove(change.entry_id)
+
+
 def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
     plans = [_plan(*each) for each in PLANS]
     kinds = {type(each).__name__ for plan in plans for each in (*plan.changes, *plan.process_faults)}
     assert kinds == {
         *("Deliver", "SendMalformed", "ReviseWatched", "Create", "Retag", "Drop"),
+        *("WriteEntry", "DeleteEntry", "ReviseWatchedEntry", "ChangeSite", "RunSource"),
         *("Kill", "KillAt", "Freeze", "Join", "RestartBroker"),
     }
     programs = [fault.program["faults"][0] for plan in plans for fault in plan.provider_faults]

@@ -5,7 +5,8 @@ import pytest
 from kb_local.mongod import Mongod
 from kb_local.python_server import ModelServerProcess
 from kb_local.zygote import Zygote
-from tests.chaos.run import ChaosServers, run
+from tests.chaos.chaos_system import ChaosServers
+from tests.chaos.run import run
 from tests.conftest import RunningMongo
 
 SHORT = 8.0

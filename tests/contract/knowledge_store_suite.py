@@ -85,6 +85,7 @@ class KnowledgeStoreSuite:
         stores.piece_store.put(LES)
         assert stores.piece_store.find("les-init") == LES
         changed = LES.model_copy(update={"content": "Never start from RANS.", "knowledge_type": "fact", "tags": []})
+        changed = changed.model_copy(update={"embedding_text": "What must a transient run not start from?"})
         stores.piece_store.put(changed)
         assert stores.piece_store.find("les-init") == changed
 

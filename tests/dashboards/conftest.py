@@ -27,6 +27,8 @@ SETTINGS = {
     "KB_CHAT_PATIENCE_S": "2",
     # The receivers of webhooks are on this machine.
     "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+    # So that runs of sources wait for each other.
+    "KB_SOURCE_RUNS_AT_ONCE": "1",
     # Of the attack on one organization's share.
     "KB_HTTP_MAX_ACTIVE_OF_ORGANIZATION": "1",
 }

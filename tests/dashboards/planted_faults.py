@@ -60,6 +60,7 @@ class PlantedFaults:
         await self.replace_broker()
         await self.replace_topic()
         await self.stop_an_indexer()
+        await self.pass_runs_on()
         await self.wait_for_a_migration()
 
     async def refuse_a_record(self) -> None:
@@ -182,6 +183,13 @@ class PlantedFaults:
         await self.system.stack.kill(SECOND_INDEXER)
         await self.answers.until_true('up{job="kb-indexer"} == 0')
         await self.system.stack.start_service(SECOND_INDEXER)
+
+    async def pass_runs_on(self) -> None:
+        """End the runner of sources in the middle of a run, which the next one continues."""
+        await self.answers.until_true('kb_source_runs_open{state="running"} > 0')
+        await self.system.stack.stop_service("kb_knowledge.runner")
+        await self.system.stack.start_service("kb_knowledge.runner")
+        await self.answers.until_true("kb_source_runs_continued_total > 0")
 
     async def wait_for_a_migration(self) -> None:
         """Restart the reconciler on data of an older version, while another one makes the migration."""

@@ -13,6 +13,7 @@ from observability.dashboards.all_dashboards import DASHBOARDS
 from observability.dashboards.panel import PanelQuery
 from tests.chaos.workload import Upstream
 from tests.dashboards.conftest import WatchedSystem
+from tests.dashboards.curation import Curation
 from tests.dashboards.everyday import Everyday
 from tests.dashboards.planted_faults import PlantedFaults
 from tests.dashboards.prometheus_answers import PrometheusAnswers
@@ -61,11 +62,12 @@ async def everyday(watched: WatchedSystem) -> AsyncIterator[Everyday]:
     other = await create_organization(system.stack, "other")
     other_kb_id = await other.create_knowledge_base("other")
     everyday = Everyday(system, Upstream(system.organization_id), kb_id, TAG, other, other_kb_id)
-    working = asyncio.create_task(everyday.go_on())
+    working = [asyncio.create_task(each.go_on()) for each in (everyday, Curation(system))]
     yield everyday
-    assert not working.done(), "the work has ended"
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
+    assert not any(each.done() for each in working), "the work has ended"
+    for each in working:
+        each.cancel()
+    await asyncio.gather(*working, return_exceptions=True)
 
 
 async def test_every_panel_shows_values_other_than_zero_when_everything_happens(

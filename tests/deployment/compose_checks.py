@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from compose.write_env import fill
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
+from kb_knowledge.runner.settings import RunnerSettings
 from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.settings import ReconcilerSettings
 from kb_search.settings import SearchSettings
@@ -23,10 +24,14 @@ SETTINGS: Final[Mapping[str, type[CommonSettings]]] = {
     "kb-api": ApiSettings,
     "kb-indexer": IndexerSettings,
     "kb-knowledge": KnowledgeSettings,
+    "kb-knowledge-runner": RunnerSettings,
     "kb-reconciler": ReconcilerSettings,
     "kb-search": SearchSettings,
     "set-up": CommonSettings,
 }
+READS_SOURCES: Final = "kb-knowledge-runner"
+"""Service that connects to addresses that users name."""
+NETWORKS_OF_RUNNER: Final = frozenset({"runner", "sources"})
 RUN_ONCE: Final = frozenset({"set-up"})
 WITHOUT_READ_ONLY_ROOT: Final = frozenset({"mongodb", "kafka"})
 """Images of others that write beside their volumes."""
@@ -52,6 +57,7 @@ def find_mistakes(text: str, *, example: str, dockerfile: str) -> list[str]:
         *(finding for name, service in services.items() for finding in _ports(name, service)),
         *_own_services(services, example, dockerfile),
         *_dependencies(services),
+        *_networks(services),
     ]
 
 
@@ -176,6 +182,15 @@ def _settings(name: str, settings: type[CommonSettings], environment: Mapping[st
     except ValidationError as error:
         unusable = ", ".join(str(each["loc"][0]) if each["loc"] else each["msg"] for each in error.errors())
         yield f"{name}: {unusable} can't be used"
+
+
+def _networks(services: Mapping[str, Any]) -> Iterator[str]:
+    for name, service in services.items():
+        networks = set(service.get("networks", []))
+        if name == READS_SOURCES and networks != NETWORKS_OF_RUNNER:
+            yield f"{name}: is in {', '.join(sorted(networks))}, where it reaches other services"
+        if name != READS_SOURCES and "sources" in networks:
+            yield f"{name}: is in the network of the addresses that users name"
 
 
 def _dependencies(services: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from kb_contracts import topics
 from kb_contracts.commands import Reason
+from kb_knowledge.store.knowledge_sources import SourceKind
+from kb_knowledge.store.source_runs import OPEN, RunTrigger, SourceRunStatus
 from kb_reconciler.drift.registry import NAMES
 from kb_search.retrieval.stopwatch import SearchStage
 from kb_shared.mongo.circuit import Cause
@@ -34,6 +36,10 @@ _VALUES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("kb_reconciler_drift", "kind"): frozenset(NAMES),
     ("kb_reconciler_repairs", "kind"): frozenset(NAMES),
     ("kb_reconciler_repairs", "outcome"): _REPAIRS,
+    ("kb_source_runs", "trigger"): frozenset(RunTrigger),
+    ("kb_source_runs", "outcome"): frozenset({*SourceRunStatus, "cancelled"} - {*OPEN}),
+    ("kb_source_runs", "kind"): frozenset(SourceKind),
+    ("kb_source_runs_open", "state"): frozenset({"waiting", "running"}),
     ("kb_dlq_depth", "topic"): frozenset(topic.name for topic in topics.TOPICS),
 }
 

@@ -52,6 +52,8 @@ def test_the_compose_file_has_no_mistake() -> None:
         ("    command: [set-up,", "    command: [setup,", "set-up: runs"),
         ("  stop_grace_period: 60s\n\nx-conn", "\nx-conn", "kb-indexer: has no time to stop"),
         ("memory: 128m, ", "", "proxy: has no limits"),
+        ("networks: [runner, sources]", "networks: [data, sources]", "kb-knowledge-runner: is in data, sources"),
+        ("networks: [data]", "networks: [data, sources]", "kafka: is in the network of the addresses that users name"),
         ('  options: { max-size: 10m, max-file: "5" }\n', "", "its logs grow without a limit"),
     ],
 )

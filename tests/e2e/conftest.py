@@ -1,4 +1,5 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Final
 from uuid import uuid4
 
 import pytest
@@ -11,11 +12,13 @@ from tests.chaos.oracle import Oracle
 from tests.chaos.workload import Upstream
 from tests.conftest import KafkaCluster, RunningMongo
 from tests.e2e.running_system import RunningSystem
-from tests.e2e.system import QUICK, system
+from tests.e2e.system import CHUNK_SIZE, MODEL, QUICK, system
 from tests.kafka_access import OPERATOR, kafka_access
 from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
 from tests.span_receiver import SpanReceiver, exporting_to, receiving_spans
+
+KNOWLEDGE_SERVICES: Final = ("kb_knowledge", "kb_knowledge.runner")
 
 pytest.register_assert_rewrite("tests.e2e.operations")
 
@@ -29,6 +32,19 @@ UNHURRIED = {
     "KB_METRICS_CLEAN_INTERVAL_S": "0.5",
 }
 """Nothing is killed here: a process that stalls for a moment keeps what it works on."""
+
+
+ENTRIES_LIKE_THE_ORACLES: Final = {
+    "KB_EMBEDDING_MODEL": MODEL,
+    "KB_DEFAULT_CHUNK_SIZE": str(CHUNK_SIZE),
+    "KB_DEFAULT_CHUNK_OVERLAP": "0",
+}
+"""Settings by which the knowledge bases of entries have chunks and vectors as readers of the oracle expect them."""
+
+
+def _settings_of_services(given: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    knowledge = {name: {**given.get(name, {}), **ENTRIES_LIKE_THE_ORACLES} for name in KNOWLEDGE_SERVICES}
+    return {**given, **knowledge}
 
 
 @pytest.fixture(scope="package")
@@ -57,7 +73,7 @@ async def running(
         Stack(
             tmp_path_factory.mktemp("e2e"),
             env={**UNHURRIED, **exporting_to(span_receiver), **(access.settings_of(OPERATOR) if access else {})},
-            env_of=access.settings_of_services if access else {},
+            env_of=_settings_of_services(access.settings_of_services if access else {}),
             mongo_uri=search_node.uri,
             kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
             models_api_base=model_server.api_base,

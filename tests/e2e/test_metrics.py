@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.chaos.workload import paragraph
 from tests.e2e.exported import Exported, Series, scrape
+from tests.e2e.operations.stocking import http_of_new_organization
 from tests.e2e.running_system import RunningSystem
 from tests.waiting import until
 
@@ -18,6 +20,7 @@ OF_EVENTS = {
     "kb_chat_calls_total",
     "kb_chat_request_seconds",
     "kb_chat_tokens_total",
+    "kb_check_ins_total",
     "kb_circuits_opened_total",
     "kb_consumer_commit_failures_total",
     "kb_consumer_rebalance_seconds",
@@ -96,6 +99,21 @@ async def come_and_go(running: RunningSystem, number: int) -> tuple[list[str], E
     return kb_ids, exported
 
 
+async def curate_knowledge(http: httpx.AsyncClient) -> None:
+    """Import an entity, run a source, and send what is refused."""
+    refused = {"title": "Access", "content": "The password: " + "Tr0ub4dor" + "&3x"}
+    assert (await http.post("/knowledge-entries", json=refused)).status_code == 422
+    imported = {"metadata": {"user:alice": {"entity_type": "user", "properties": {"team": "aero"}}}}
+    (await http.post("/knowledge:import", json=imported)).raise_for_status()
+    file = await http.post("/knowledge-sources/files?filename=a.md", content=b"# Hotels")
+    config = {"filename": "a.md", "file_id": file.raise_for_status().json()["file_id"]}
+    body = {"label": "Hotels", "kind": "file_upload", "config": config}
+    source = (await http.post("/knowledge-sources", json=body)).raise_for_status().json()
+    (await http.post(f"/knowledge-sources/{source['source_id']}/run")).raise_for_status()
+    address = {"label": "Wiki", "kind": "url_crawl", "config": {"url": "https://a:b@example.com/"}}
+    assert (await http.post("/knowledge-sources", json=address)).status_code == 422
+
+
 def is_expected(series: Series) -> bool:
     """Return whether this counts chunks, or documents that can't be indexed."""
     return series.metric == "kb_chunks_indexed_total" or UNFIT in series.labels
@@ -106,8 +124,8 @@ async def test_every_documented_metric_is_exported_with_its_type_and_labels(runn
     kb_id = await running.create_knowledge_base(tag)
     await running.publish(running.upstream.ocr(f"measured-{tag}", [paragraph(tag)], tags=[tag]))
     await running.system.until_found(kb_id, [f"measured-{tag}"])
-    refused = {"title": "Access", "content": "The password: " + "Tr0ub4dor" + "&3x"}
-    assert (await running.system.http.post("/knowledge-entries", json=refused)).status_code == 422
+    async with http_of_new_organization(running) as http:
+        await curate_knowledge(http)
     documented = {
         row["name"]: (row["type"], frozenset(re.findall(r"`(\w+)`", row["labels"])))
         for row in DOCUMENTED.finditer(REFERENCE.read_text())

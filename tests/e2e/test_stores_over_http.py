@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -14,9 +12,8 @@ from kb_client.knowledge import KnowledgePiece, KnowledgeStores, RetrievedPiece,
 from kb_client.knowledge.http_stores import HttpPieceStore
 from kb_client.knowledge.stores import PieceFilter
 from kb_local.ports import NO_TLS
-from kb_shared.mongo import api_keys
-from kb_shared.mongo.api_keys import ApiKey, Scope
 from tests.contract.knowledge_store_suite import KnowledgeStoreSuite
+from tests.e2e.operations.stocking import add_organization
 from tests.e2e.running_system import RunningSystem
 from tests.waiting import DEADLINE_S
 
@@ -69,11 +66,8 @@ class _IndexedPieceStore(HttpPieceStore):
 @pytest.fixture(scope="module")
 async def curator(running: RunningSystem) -> tuple[str, str]:
     """Organization and key that only these tests use."""
-    organization_id, (key_id, whole_key) = f"curated-{uuid4().hex[:8]}", api_keys.create_secret_key()
-    key = ApiKey(key_id, organization_id, "curator", frozenset({Scope.ADMIN}), datetime.now(UTC), None, None)
-    pepper = running.system.stack.environment["KB_API_KEY_PEPPER"]
-    assert await api_keys.insert(running.system.database, key, whole_key=whole_key, pepper=pepper)
-    return organization_id, whole_key
+    key, whole_key = await add_organization(running)
+    return key.organization_id, whole_key
 
 
 @pytest.fixture

@@ -32,15 +32,25 @@ class Container(Server):
     """A service in its image; `port` replaces the one of the image, because others listen on this machine."""
 
     def __init__(
-        self, name: str, *, root: Path, configuration: Mapping[str, Any], env: Mapping[str, str], port: int, log: Path
+        self,
+        name: str,
+        *,
+        root: Path,
+        configuration: Mapping[str, Any],
+        env: Mapping[str, str],
+        port: int,
+        log: Path,
+        module: str | None = None,
     ) -> None:
+        """Describe it; with `module`, it runs this program in place of that of the image."""
         super().__init__(name, port=port, log=log)
+        self._program = configuration["Entrypoint"] if module is None else ["python", "-m", module]
         self._root = root
         self._configuration = configuration
         self.env = environment(configuration, {**env, "KB_HTTP_PORT": str(port)})
 
     def _launch(self) -> Child:
-        command = enter(self._root, self._configuration, *self._configuration["Entrypoint"])
+        command = enter(self._root, self._configuration, *self._program)
         return execute(command, log=self.log, env=self.env)
 
     async def is_ready(self) -> bool:

@@ -15,12 +15,22 @@ from kb_local.stack import Stack
 from tests.images import buildah
 from tests.images.container import Container, environment, run_in_image
 
-SERVICES: Final = ("kb-api", "kb-indexer", "kb-search", "kb-reconciler")
+SERVICES: Final = ("kb-api", "kb-indexer", "kb-search", "kb-knowledge", "kb-reconciler")
+SECOND_PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
+    "kb-knowledge-runner": ("kb-knowledge", "kb_knowledge.runner"),
+}
+"""Image and module of what runs in the image of a service, in place of its own program."""
 # Imports what a service imports at its start, and counts tokens, which needs a vocabulary.
 _WITHOUT_NETWORK: Final[Mapping[str, str]] = {
     "kb-api": "import kb_api.bootstrap, kb_shared.providers.quiet_litellm",
     "kb-indexer": "import kb_indexer.bootstrap, kb_shared.text.tokens as t; assert t.count_tokens('two words') == 2",
     "kb-search": "import kb_search.bootstrap, kb_shared.text.tokens as t; assert t.count_tokens('two words') == 2",
+    "kb-knowledge": (
+        "import asyncio, kb_knowledge.bootstrap, kb_knowledge.runner.bootstrap, kb_knowledge.sources.parse_item as p\n"
+        "with p.ItemParser() as parser:\n"
+        "    page = asyncio.run(parser.parse_file(b'<h1>Travel</h1><p>By train.</p>', filename='travel.html'))\n"
+        "assert 'By train' in page.text"
+    ),
     "kb-reconciler": "import kb_reconciler.bootstrap",
     "kb-admin": "import kb_reconciler.set_up.set_up, kb_reconciler.backup.backup, kb_reconciler.export.export_kb",
 }
@@ -73,16 +83,18 @@ async def _try_alone(name: str, image: _Image) -> None:
 async def _try_together(images: Mapping[str, _Image], stack: Stack, home: Path) -> None:
     status, output = await images["kb-admin"].run("kb", "set-up", "--json", env=stack.environment)
     _require(status == 0, f"kb set-up failed: {output}")
+    programs: dict[str, tuple[str, str | None]] = {name: (name, None) for name in SERVICES} | dict(SECOND_PROGRAMS)
     containers = [
         Container(
             name,
-            root=images[name].root,
-            configuration=images[name].configuration,
+            root=images[image].root,
+            configuration=images[image].configuration,
             env=stack.environment,
             port=stack.ports.reserve(name),
             log=home / "logs" / f"{name}.log",
+            module=module,
         )
-        for name in SERVICES
+        for name, (image, module) in programs.items()
     ]
     try:
         for container in containers:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-Via: TypeAlias = Literal["passage", "name", "document"]
+Via: TypeAlias = Literal["passage", "name", "document", "knowledge"]
 FILE: Final = Path(__file__).with_name("attacks.toml")
 
 
@@ -19,7 +19,8 @@ class Attack:
     """Words that stand in a call or an answer of a model that obeys."""
     text: str
     via: Via = "passage"
-    """Place of the text: in a passage, in the name of a document, or in the document that a question is about."""
+    """Place of the text: in a passage, in the name of a document, in the document that a question is about, or in an
+    entity and a piece that are injected into the prompt."""
     is_obeyed: bool = True
     """True if the model can read the demand as one; if not, it does nothing of it."""
     by_schema: bool = False
@@ -27,7 +28,12 @@ class Attack:
 
     @property
     def model_heeds_marks(self) -> bool:
-        return self.category == "escapes"
+        return self.category == "escapes" or (self.category == "injected" and not self.is_obeyed)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Return whether the text is in a document of the knowledge base."""
+        return self.via in {"passage", "name"}
 
 
 def read_attacks() -> list[Attack]:

@@ -36,7 +36,10 @@ _LIKE_AN_END: Final = re.compile(
     r"\W*end of (?:data|document|passage))",
     re.IGNORECASE,
 )
-_OF_RESULTS: Final = frozenset({"passages", "omitted_count", "id", "document", "page", "text", "truncated"})
+_OF_RESULTS: Final = frozenset(
+    {"passages", "omitted_count", "id", "document", "page", "text", "truncated"}
+    | {"knowledge", "sources", "piece", "attachments"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class ObedientModel(ChatProvider):
     async def complete(
         self, request: CompletionRequest, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
-        heard = list(_outside_of_data(request.messages) if model.name == HEEDFUL else _all_of(request.messages))
+        heard = list(read_outside_of_data(request.messages) if model.name == HEEDFUL else _all_of(request.messages))
         instructions = find_instructions(*heard)
         calls = _calls(instructions, request)
         text = _text(instructions, request)
@@ -116,7 +119,8 @@ def _all_of(messages: Sequence[Message]) -> Iterator[str]:
             yield from _strings(_parsed(part.strip("\n")))
 
 
-def _outside_of_data(messages: Sequence[Message]) -> Iterator[str]:
+def read_outside_of_data(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield what a model takes for instructions that heeds the marks, unless something looks like their end."""
     begin, end = f"<<<{_mark(messages)}>>>", f"<<<end {_mark(messages)}>>>"
     for content in _instructions(messages):
         before, *parts = content.split(begin)

@@ -17,6 +17,7 @@ from tests.injection.loading import find_external_links, list_citations
 from tests.injection.target_deployment import (
     CANARY,
     CANARY_OF_VICTIM,
+    INSTRUCTIONS,
     MAX_ITERATIONS,
     MAX_SPUS,
     MAX_TOKENS,
@@ -69,7 +70,7 @@ def shown_texts(outcome: AttackOutcome, attack: Attack) -> list[str]:
 def test_the_model_reads_the_text_and_does_what_it_demands(
     outcome: AttackOutcome, attack: Attack, target: TargetDeployment
 ) -> None:
-    if attack.via != "document":
+    if attack.is_indexed:
         assert {passage["document_id"] for passage in outcome.passages} == {attack.attack_id}
     does = target.planted(attack.does)
     calls = [f"{call.name} {call.arguments}" for turn in outcome.turns for call in turn.calls]
@@ -81,6 +82,17 @@ def test_the_model_reads_the_text_and_does_what_it_demands(
 def test_instructions_of_an_attack_are_found_in_its_plain_text(attack: Attack) -> None:
     instructions = find_instructions(attack.text)
     assert any(attack.does in each for each in [*instructions.words, *map(str, instructions.calls)])
+
+
+@each_attack
+def test_the_rules_of_the_run_and_the_instructions_of_the_agent_are_what_they_were(
+    outcome: AttackOutcome, attack: Attack
+) -> None:
+    for turn in outcome.turns:
+        system, *others = turn.messages
+        assert str(system["content"]).startswith("These rules have priority")
+        assert str(system["content"]).endswith(f"\n\n{INSTRUCTIONS}")
+        assert "system" not in {message["role"] for message in others}
 
 
 @each_attack
@@ -123,7 +135,7 @@ async def test_every_spu_is_counted_in_a_run(outcomes: Mapping[str, AttackOutcom
 
 
 async def test_a_text_read_over_mcp_pretends_to_be_no_other_and_hides_nothing(target: TargetDeployment) -> None:
-    for attack in (each for each in ATTACKS if each.via != "document"):
+    for attack in (each for each in ATTACKS if each.is_indexed):
         result = await target.read_over_mcp(attack)
         texts = [content["text"] for content in result["content"]]
         headers = [line for text in texts for line in text.splitlines() if re.match(r"\s*\[document", line)]
@@ -146,4 +158,4 @@ def test_the_table_in_the_documentation_counts_these_attacks() -> None:
     table = re.findall(r"^\| `(\w+)` \| (\d+) \|.* (\d+) \|$", PAGE.read_text(), re.MULTILINE)
     assert {category: int(count) for category, count, _ in table} == Counter(each.category for each in ATTACKS)
     assert [passed for _, _, passed in table] == [count for _, count, _ in table], "a text that does not fails its test"
-    assert (len(table), len(ATTACKS)) == (len(set(table)), 100)
+    assert (len(table), len(ATTACKS)) == (len(set(table)), 108)

@@ -30,6 +30,26 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "the-last-author-is-the-only-one",
+        "shared/kb_shared/mongo/knowledge_entries.py",
+        old="    return tuple(dict.fromkeys((*entry.authors, by)))",
+        new="    return (by,)",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_entries.py",
+            "test_all_who_wrote_an_entry_are_its_authors_until_its_content_is_replaced",
+        ),
+    ),
+    Mutant(
+        "entries-lose-their-filters",
+        "services/kb-api/kb_api/change_knowledge_base.py",
+        old="        require_filters_of_entries(kb, requested.filterable_metadata)\n",
+        new="        assert requested\n",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_curated_knowledge.py",
+            "test_the_knowledge_base_of_entries_keeps_the_filters_of_searches_for_entries",
+        ),
+    ),
+    Mutant(
         "import-with-credentials",
         f"{_SERVICE}/read_checked_import.py",
         old="        if found := check_content(text):\n",
@@ -40,6 +60,16 @@ MUTANTS: Final = (
         + in_file(
             f"{_INTEGRATION}/test_structure.py",
             "test_credentials_are_refused_in_the_text_and_left_out_of_the_answer",
+        ),
+    ),
+    Mutant(
+        "parts-of-long-texts-share-nothing",
+        "shared/kb_shared/text/sensitive_content.py",
+        old="latest = start + _PART_CHARACTERS - _SHARED_CHARACTERS",
+        new="latest = start + _PART_CHARACTERS",
+        caught_by=in_file(
+            "tests/unit/text/test_sensitive_content.py",
+            "test_a_credential_is_found_where_the_parts_of_a_long_text_meet",
         ),
     ),
     Mutant(

@@ -18,13 +18,25 @@ _REQUESTS: Final = "shared/kb_shared/mongo/index_jobs/requests.py"
 _WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
 _REBUILDS: Final = "tests/integration/kb_api/test_rebuild_search_indexes.py"
 
+_EMBEDDING_TEXTS: Final = "tests/unit/chunking/test_embedding_texts.py"
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/indexer"
+_REFUSED: Final = f"{_TESTS}/test_refused_documents.py"
 
 _DISPATCHER: Final = "services/indexer/kb_indexer/queue_dispatcher.py"
 _QUEUED_JOBS: Final = f"{_TESTS}/test_queued_jobs.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "sensitive-documents-are-indexed",
+        "services/indexer/kb_indexer/refuse_sensitive.py",
+        old="    if not kb.refuse_sensitive:\n",
+        new="    if kb.refuse_sensitive:\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py",
+            "test_a_text_with_a_credential_fails_where_it_is_refused_and_is_indexed_elsewhere",
+        ),
+    ),
     Mutant(
         "queue-ignores-the-limit-of-an-organization",
         _DISPATCHER,
@@ -469,6 +481,71 @@ MUTANTS: Final = (
         old='"until": version - 1',
         new='"until": version',
         caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_a_removed_chunk_is_retired_at_the_version_before"),
+    ),
+    Mutant(
+        "what-was-indexed-unchecked-is-not-checked",
+        "shared/kb_shared/membership/decision.py",
+        old="    if kb.refuse_sensitive and not indexed.content_checked:\n        return Action.CHECK\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_membership.py",
+            "test_what_was_indexed_unchecked_is_checked_once_the_knowledge_base_refuses_credentials",
+        ),
+    ),
+    Mutant(
+        "texts-that-must-be-checked-are-not-read",
+        "services/indexer/kb_indexer/refuse_sensitive.py",
+        old="        if with_text:\n",
+        new="        if False:\n",
+        caught_by=in_file(_REFUSED, "test_a_document_with_a_credential_is_refused_unpaid_until_a_version_without_one"),
+    ),
+    Mutant(
+        "refusing-credentials-fences-nothing-off",
+        "services/kb-api/kb_api/change_knowledge_base.py",
+        old='    fences = retag or "refuse_sensitive" in fields\n',
+        new="    fences = retag\n",
+        caught_by=in_file(_REFUSED, "test_what_was_decided_before_it_was_turned_on_is_not_indexed"),
+    ),
+    Mutant(
+        "metadata-that-come-after-the-check-are-not-checked",
+        _SWAP,
+        old="    if swap.kb.refuse_sensitive and chunk",
+        new="    if False and chunk",
+        caught_by=in_file(_REFUSED, "test_metadata_that_come_after_the_check_are_checked"),
+    ),
+    Mutant(
+        "unchecked-versions-of-refused-documents-stay",
+        _SYNC,
+        old="not indexed.content_checked or (refused.is_in_text and _is_text_of(document, indexed))",
+        new="refused.is_in_text and not _is_text_of(document, indexed)",
+        caught_by=in_file(
+            _REFUSED,
+            "test_turning_it_on_takes_documents_with_a_credential_out_and_turning_it_off_brings_them_back",
+        ),
+    ),
+    Mutant(
+        "ids-of-texts-ignore-what-is-embedded-in-their-place",
+        "shared/kb_shared/mongo/document_texts.py",
+        old='of_text.update(b"\\x00" + embedding_text.encode())',
+        new="pass",
+        caught_by=in_file(_EMBEDDING_TEXTS, "test_the_id_of_a_stored_text_is_made_of_both"),
+    ),
+    Mutant(
+        "ids-of-chunks-ignore-that-another-text-is-embedded",
+        "shared/kb_shared/text/text_normalization.py",
+        old="if embedding_text is not None:",
+        new="if False:",
+        caught_by=in_file(
+            _EMBEDDING_TEXTS,
+            "test_a_text_that_is_embedded_for_itself_is_another_passage_than_one_that_is_embedded_as_it_is",
+        ),
+    ),
+    Mutant(
+        "late-chunkers-read-positions-from-embedding-texts",
+        "shared/kb_shared/chunking/chunker.py",
+        old="    if config.chunker_type is ChunkerType.LATE:\n        normalized",
+        new="    if False:\n        normalized",
+        caught_by=in_file(_EMBEDDING_TEXTS, "test_one_chunk_shows_the_text_and_is_embedded_as_the_embedding_text"),
     ),
     Mutant(
         "rebuild-keeps-the-definitions-of-search-indexes",

@@ -42,9 +42,16 @@ MUTANTS: Final = (
     Mutant(
         "archives-are-unpacked-whatever-their-size",
         f"{_FILES}/formats/archive.py",
-        old="if unpacked_bytes > options.limits.unpacked_bytes:",
+        old="if sum(member.file_size for member in members) > options.limits.unpacked_bytes:",
         new="if False:",
         caught_by=in_file(_HOSTILE, "test_an_archive_that_unpacks_to_too_much_is_not_unpacked"),
+    ),
+    Mutant(
+        "macros-are-read",
+        f"{_FILES}/formats/archive.py",
+        old="if any(member.filename.lower().endswith(_MACROS) for member in members):",
+        new="if False:",
+        caught_by=in_file(_HOSTILE, "test_a_file_with_macros_is_a_problem"),
     ),
     Mutant(
         "parser-is-not-replaced",

@@ -190,13 +190,23 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "what-a-source-fetched-gives-orders",
+        "one-administrator-among-the-authors-is-enough",
         "services/search/kb_search/runs/inject_knowledge.py",
-        old="if entry.source_id is None and entry.updated_by in admins",
-        new="if entry.updated_by in admins",
+        old="if entry.authors and admins.issuperset(entry.authors)",
+        new="if entry.authors and not admins.isdisjoint(entry.authors)",
         caught_by=in_file(
             "tests/integration/runs/test_injection.py",
             "test_only_instructions_that_an_administrator_wrote_are_no_data",
+        ),
+    ),
+    Mutant(
+        "attachments-with-invisible-line-ends",
+        "services/search/kb_search/runs/injected_message.py",
+        old="map(remove_invisible_characters, (values.action_memory, values.attachments))",
+        new="values.action_memory, values.attachments",
+        caught_by=in_file(
+            "tests/injection/test_injected_knowledge.py",
+            "test_a_model_obeys_no_attachment_and_no_memory_of_a_tool",
         ),
     ),
 )

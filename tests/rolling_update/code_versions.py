@@ -1,9 +1,7 @@
 """Provides the code of an earlier commit, to be run with the dependencies of this checkout."""
 
-import io
 import os
 import subprocess
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,12 +13,15 @@ VERSION_BEFORE: Final = "4bf5806061a581c384a85e44c60bb97b2cc9bcb6"
 PACKAGE_FOLDERS: Final = (
     "contracts",
     "shared",
+    "client",
     "services/kb-api",
     "services/indexer",
     "services/search",
+    "services/knowledge",
     "services/reconciler",
 )
-"""Folders with the code of the services; kb_local, which only starts them, is always that of this checkout."""
+"""Folders with the code of the services, which a version may lack; kb_local, which only starts them, is always that of
+this checkout."""
 
 
 class CommitNotInClone(Exception):
@@ -37,11 +38,19 @@ class CodeVersion:
     @property
     def python_path(self) -> str:
         """Return the value of PYTHONPATH that puts this version before the installed packages."""
-        return os.pathsep.join(str(self.root / folder) for folder in PACKAGE_FOLDERS)
+        return os.pathsep.join(map(str, self._folders()))
+
+    def has(self, program: str) -> bool:
+        """Return whether this version has a program, such as `kb_api`."""
+        module = Path(*program.split("."), "__main__.py")
+        return any((folder / module).exists() for folder in self._folders())
 
     def contains(self, folder: str) -> bool:
         """Return whether a folder is in this version."""
         return Path(folder).is_relative_to(self.root)
+
+    def _folders(self) -> list[Path]:
+        return [folder for name in PACKAGE_FOLDERS if (folder := self.root / name).exists()]
 
 
 def current_version() -> CodeVersion:
@@ -59,10 +68,11 @@ def extract_version(commit: str, folder: Path, *, repository: Path = ROOT) -> Co
     if found.returncode:
         raise CommitNotInClone(_explain_missing(commit, repository))
     full_hash = found.stdout.decode().strip()
-    archive = _git(repository, "archive", "--format=tar", full_hash, *PACKAGE_FOLDERS)
+    existing = _git(repository, "ls-tree", "--name-only", full_hash, *PACKAGE_FOLDERS).stdout.decode().splitlines()
+    archive = _git(repository, "archive", "--format=tar", full_hash, *existing)
     archive.check_returncode()
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(folder, filter="data")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "--extract", "--directory", folder], input=archive.stdout, check=True)
     return CodeVersion(f"version-{full_hash[:7]}", folder)
 
 

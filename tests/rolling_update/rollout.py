@@ -15,7 +15,7 @@ from kb_local.zygote import Zygote
 from tests.rolling_update.balancing import ServiceEndpoints
 from tests.rolling_update.code_versions import CodeVersion
 from tests.rolling_update.loaded_packages import read_loaded_packages
-from tests.rolling_update.pod_times import ENDPOINTS_LAG_S, POD_TIMES, REPLICAS, PodTimes
+from tests.rolling_update.pod_times import ENDPOINTS_LAG_S, POD_TIMES, REPLICAS, PodTimes, deployment_of
 
 SHARED_PACKAGES: Final = ("kb_contracts", "kb_shared")
 
@@ -69,16 +69,22 @@ class Rollout:
     _started: int = 0
 
     async def scale_up(self, version: RunnableVersion) -> None:
-        """Start the replicas of a first version."""
-        for _ in range(REPLICAS):
+        """Start the replicas of a first version, which may have none."""
+        for _ in range(REPLICAS if version.code.has(self.package) else 0):
             await self._start(version)
 
     async def replace_all(self, version: RunnableVersion) -> None:
         """Start a new replica, end an old one when the new one is ready, and so on until all are new.
 
-        While an old one ends, the next new one starts already.
+        While an old one ends, the next new one starts already. A service that the version before lacks is started; one
+        that the new version lacks is ended.
         """
         old = list(self.replicas)
+        if not version.code.has(self.package):
+            await self.stop_all()
+            return
+        if not old:
+            await self.scale_up(version)
         async with asyncio.TaskGroup() as endings:
             for each in old:
                 await self._start(version)
@@ -94,7 +100,7 @@ class Rollout:
 
     async def _start(self, version: RunnableVersion) -> None:
         self._started += 1
-        name = f"{self.package.replace('_', '-')}-{self._started}"
+        name = f"{deployment_of(self.package)}-{self._started}"
         service = Service(
             name,
             self.package,
@@ -148,6 +154,6 @@ async def check_loaded_code(service: Service, version: CodeVersion) -> None:
     async with httpx.AsyncClient(timeout=30, trust_env=False, verify=NO_TLS) as http:
         metrics = (await http.get(f"{service.url}/metrics")).raise_for_status().text
     folders = read_loaded_packages(metrics)
-    for package in (*SHARED_PACKAGES, service.package):
+    for package in (*SHARED_PACKAGES, service.package.partition(".")[0]):
         if not version.contains(folders.get(package, "")):
             raise WrongCode(f"{service.name} of {version.name} has {package} from {folders.get(package)}")

@@ -25,7 +25,7 @@ from tests.rolling_update.code_versions import CommitNotInClone, current_version
 from tests.rolling_update.document_changes import MIN_DOCUMENTS, DocumentChanges, to_request
 from tests.rolling_update.loaded_packages import read_loaded_packages
 from tests.rolling_update.open_loop import call_at_random
-from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER, PodTimes
+from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER, PodTimes, deployment_of
 from tests.rolling_update.rollout import EndedReplica
 
 ORGANIZATION = "org"
@@ -46,6 +46,8 @@ def repository(tmp_path: Path) -> Path:
         (repository / folder / "file").write_text("x")
     (repository / "services/reconciler").mkdir()
     (repository / "services/reconciler/file").write_text("x")
+    (repository / "services/search/kb_search").mkdir()
+    (repository / "services/search/kb_search/__main__.py").touch()
     git(tmp_path, "init", "--quiet", str(repository))
     for content in ("old", "new"):
         (repository / "contracts/file").write_text(content)
@@ -62,6 +64,9 @@ def test_the_code_of_an_earlier_commit_is_extracted_and_nothing_else(repository:
     assert version.contains(str(version.root / "shared"))
     assert not version.contains(str(repository / "shared"))
     assert not version.contains("")
+    assert version.has("kb_search")
+    assert not version.has("kb_knowledge.runner")
+    assert current_version().has("kb_knowledge.runner")
 
 
 @pytest.mark.parametrize(("depth", "remedy"), [(1, "git fetch --unshallow"), (5, "git fetch origin")])
@@ -203,12 +208,12 @@ def documented_order() -> Iterator[str]:
 
 
 def test_services_are_updated_in_the_documented_order() -> None:
-    assert [f"kb_{name.removeprefix('kb-')}" for name in documented_order()] == list(UPDATE_ORDER)
+    assert [f"kb-{name.removeprefix('kb-')}" for name in documented_order()] == list(map(deployment_of, UPDATE_ORDER))
 
 
 @pytest.mark.parametrize("package", UPDATE_ORDER)
 def test_pods_have_the_times_of_the_manifests(package: str) -> None:
-    documents = yaml.safe_load_all((ROOT / f"k8s/base/{package.replace('_', '-')}.yaml").read_text())
+    documents = yaml.safe_load_all((ROOT / f"k8s/base/{deployment_of(package)}.yaml").read_text())
     [spec] = [each["spec"] for each in documents if each["kind"] == "Deployment"]
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     pod = spec["template"]["spec"]

@@ -25,7 +25,7 @@ from tests.rolling_update.balancing import IngressTransport, cluster_service
 from tests.rolling_update.call_record import quantile
 from tests.rolling_update.code_versions import CodeVersion, current_version
 from tests.rolling_update.document_changes import TAGS, DocumentChanges
-from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER, PodTimes
+from tests.rolling_update.pod_times import POD_TIMES, UPDATE_ORDER, PodTimes, deployment_of
 from tests.rolling_update.rollout import EndedReplica, Rollout, RunnableVersion, create_rollouts
 from tests.rolling_update.traffic import UpdateTraffic
 from tests.scripted_model import ScriptedModel
@@ -94,7 +94,7 @@ class UpdateRun:
 
     async def _replace(self, order: Sequence[str], version: RunnableVersion, what: str) -> None:
         for package in order:
-            with self._phase(f"{what} of {package.replace('_', '-')}"):
+            with self._phase(f"{what} of {deployment_of(package)}"):
                 await self.rollouts[package].replace_all(version)
 
     async def _steady(self, phase: str) -> None:
@@ -140,7 +140,7 @@ async def run_update(folder: Path, options: UpdateOptions, *, seed: int) -> Upda
         rollouts = create_rollouts(stack, UPDATE_ORDER, times=options.times, kills=options.kills)
         for package in UPDATE_ORDER[::-1]:
             await rollouts[package].scale_up(old)
-        endpoints = {package.replace("_", "-"): rollout.endpoints for package, rollout in rollouts.items()}
+        endpoints = {deployment_of(package): rollout.endpoints for package, rollout in rollouts.items()}
         direct = await opened.enter_async_context(system(stack))
         ingress = await opened.enter_async_context(_client_of(direct, transport=IngressTransport(endpoints)))
         service = await opened.enter_async_context(cluster_service(endpoints["kb-search"]))
@@ -155,7 +155,11 @@ async def run_update(folder: Path, options: UpdateOptions, *, seed: int) -> Upda
 async def _runnable(version: CodeVersion, folder: Path) -> AsyncIterator[RunnableVersion]:
     zygote = Zygote(
         log=folder / f"zygote-{version.name}.log",
-        preloaded=(*PRELOADED, *(f"{each}.bootstrap" for each in UPDATE_ORDER), "tests.rolling_update.loaded_packages"),
+        preloaded=(
+            *PRELOADED,
+            *(f"{each}.bootstrap" for each in UPDATE_ORDER if version.has(each)),
+            "tests.rolling_update.loaded_packages",
+        ),
         env={"PYTHONPATH": version.python_path},
     )
     await zygote.start()

@@ -40,6 +40,13 @@ TagOptions = Annotated[
 Chunker = Annotated[str | None, typer.Option("--chunker", help="Splits texts: recursive, sentence, token, ...")]
 ChunkSize = Annotated[int | None, typer.Option("--chunk-size", help="Greatest number of tokens of a passage.")]
 ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", help="Tokens that a passage repeats.")]
+RefuseSensitiveOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--refuse-sensitive/--no-refuse-sensitive",
+        help="Refuse documents whose texts contain a credential, such as a password.",
+    ),
+]
 EmbeddingModelOption = Annotated[str | None, typer.Option("--model", help="Embedding model.")]
 
 
@@ -95,6 +102,7 @@ def create(
         str | None,
         typer.Option("--analyzer", help="Text analyzer, such as lucene.english. Default: fits the documents."),
     ] = None,
+    refuse_sensitive: RefuseSensitiveOption = None,
     output: Output = "table",
 ) -> None:
     """Create a knowledge base of all documents with one of the tags. Tags that do not exist are created."""
@@ -117,6 +125,7 @@ def create(
             text_analyzer=cast(
                 "TextAnalyzer | Unset", _unset_if_none(analyzer or (suggestion and suggestion.analyzer))
             ),
+            refuse_sensitive=_unset_if_none(refuse_sensitive),
         )
     if suggestion is not None and output == "table":
         print(suggestion.sentence)
@@ -136,12 +145,13 @@ def edit(
         int | None, typer.Option("--neighbors", help="Passages before and after a match that searches return.")
     ] = None,
     min_score: Annotated[float | None, typer.Option("--min-score", help="Smallest relevance of matches.")] = None,
+    refuse_sensitive: RefuseSensitiveOption = None,
     output: Output = "table",
 ) -> None:
     """Change a knowledge base. What is not named stays as it is."""
     from kb_client.command_line.creation import create_tags
 
-    if all(each is None for each in (name, description, add_tag, remove_tag, neighbors, min_score)):
+    if all(each is None for each in (name, description, add_tag, remove_tag, neighbors, min_score, refuse_sensitive)):
         raise typer.BadParameter("say what to change, for example --name or --add-tag")
     with open_client(context) as client:
         found = find_knowledge_base(client, kb)
@@ -162,6 +172,7 @@ def edit(
             tag_ids=tag_ids,
             coalesce_neighbors=_unset_if_none(neighbors),
             min_score=_unset_if_none(min_score),
+            refuse_sensitive=_unset_if_none(refuse_sensitive),
             if_match=etag,
         )
     _print_knowledge_base(changed, output)
@@ -366,6 +377,7 @@ def _print_settings(found: "KnowledgeBaseView") -> None:
             "chunker": f"{found.chunker_type}, {found.chunk_size} tokens, overlap {found.chunk_overlap}",
             "embedding model": f"{found.embedding_model}, {found.embedding_dimensions} dimensions",
             "text analyzer": found.text_analyzer,
+            **({"credentials": "documents that contain some are refused"} if found.refuse_sensitive else {}),
             **({"search indexes": f"rebuild {found.index_rebuild}"} if found.index_rebuild else {}),
             "created": found.created_at,
             "last searched": found.last_searched_at,

@@ -15,6 +15,7 @@ from kb_client.command_line.knowledge_group import app
 from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
 from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
 from kb_client.command_line.output_format import Output, OutputFormat
+from kb_client.command_line.source_names import find_source
 
 if TYPE_CHECKING:
     from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
@@ -45,6 +46,15 @@ EntryInfoTypeOption = Annotated[
 EntryEntityOption = Annotated[
     str | None, typer.Option("--entity", metavar="ENTITY", help="Entity that it belongs to, such as user:alice.")
 ]
+EmbeddingTextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding-text",
+        metavar="TEXT",
+        help="Text that is embedded in place of the entry's, such as the questions that it answers. Searches show the "
+        "entry's.",
+    ),
+]
 
 
 @app.command(
@@ -67,6 +77,7 @@ def add(
     knowledge_type: EntryKnowledgeTypeOption = None,
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
+    embedding_text: EmbeddingTextOption = None,
     output: Output = "table",
 ) -> None:
     """Add an entry. It is searchable some seconds later."""
@@ -79,6 +90,7 @@ def add(
         knowledge_type=knowledge_type,
         info_type=info_type,
         entity_id=entity,
+        embedding_text=embedding_text,
     )
     if not given.get("content"):
         raise typer.BadParameter("an entry needs --content or --file")
@@ -99,12 +111,21 @@ def list_all(
     entity: Annotated[
         str | None, typer.Option("--entity", metavar="ENTITY", help="Only those that belong to this entity.")
     ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="SOURCE", help="Only those of this source, by label or id.")
+    ] = None,
+    type_name: Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="Only of this type, or from sources of this kind, as url_crawl."),
+    ] = None,
     limit: RowLimit = USUAL_ROWS,
     output: Output = "table",
 ) -> None:
     """List entries, newest first."""
     filters: dict[str, Any] = {"q": search, "tag": tag, "embedding_status": status, "entity_id": entity}
+    filters["source_type"] = type_name
     with open_client(context) as client:
+        filters["source_id"] = None if source is None else find_source(client, source).source_id
         total_count = client.knowledge_entries.list(**filters, limit=1).total_count
         entries = list(islice(client.knowledge_entries.list.iterate(**filters), limit or None))
     found = ListedItems(entries, total_count)
@@ -138,11 +159,13 @@ def edit(
     knowledge_type: EntryKnowledgeTypeOption = None,
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
+    embedding_text: EmbeddingTextOption = None,
     output: Output = "table",
 ) -> None:
     """Change an entry. What is not named stays as it is; without options, an editor opens with the text.
 
-    A change that somebody else makes while the editor is open is not overwritten.
+    A change that somebody else makes while the editor is open is not overwritten. --embedding-text "" removes
+    that text.
     """
     given = _collect_fields(
         title=title,
@@ -152,13 +175,24 @@ def edit(
         knowledge_type=knowledge_type,
         info_type=info_type,
         entity_id=entity,
+        embedding_text=embedding_text,
     )
+    if embedding_text == "":
+        given["embedding_text"] = None
     with open_client(context) as client:
         found = client.knowledge_entries.get.with_raw_response(entry)
         if not given:
             given = {"content": edit_text(found.parsed.content)}
         changed = client.knowledge_entries.update(entry, **given, if_match=found.etag)
     _print_entry(changed, output)
+
+
+@app.command(epilog=examples("kb knowledge retry les-rans-init"))
+def retry(context: typer.Context, entry: EntryArgument, *, output: Output = "table") -> None:
+    """Index an entry again now whose state is error. `kb knowledge get` says when that happens by itself."""
+    with open_client(context) as client:
+        repeated = client.knowledge_entries.retry(entry)
+    _print_entry(repeated, output)
 
 
 @app.command(epilog=examples("kb knowledge delete les-rans-init --yes"))
@@ -214,12 +248,14 @@ def _print_entry(entry: "EntryView", output: OutputFormat) -> None:
                 "type": entry.source_type,
                 "state": entry.embedding_status,
                 "error": None if entry.embedding_error is None else entry.embedding_error.message,
+                "next attempt": None if entry.embedding_error is None else entry.embedding_error.next_attempt_at,
                 "tags": ", ".join(entry.tags) or None,
                 "knowledge type": entry.knowledge_type,
                 "info type": entry.info_type,
                 "entity": entry.entity_id,
                 "citations in 30 days": entry.cites_30d,
                 "changed": entry.updated_at,
+                "embedding text": entry.embedding_text,
                 "content": entry.content,
             }
         )

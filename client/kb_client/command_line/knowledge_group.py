@@ -2,6 +2,4 @@
 
 from kb_client.command_line.command_group import command_group
 
-app = command_group(
-    "knowledge", about="Write, import and structure knowledge of the organization, which searches find."
-)
+app = command_group("knowledge", about="Write, fetch, import and search knowledge of the organization.")

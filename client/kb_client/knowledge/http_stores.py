@@ -52,13 +52,7 @@ class HttpPieceStore:
         return None
 
     def put(self, piece: KnowledgePiece) -> None:
-        """Create a piece, or replace it.
-
-        Raises:
-            ValueError: it has an embedding text, which entries do not have.
-        """
-        if piece.embedding_text is not None:
-            raise ValueError("entries have no embedding_text; leave it out")
+        """Create a piece, or replace it."""
         title = piece.title or first_line(piece.content)
         entries = self._client.knowledge_entries
         try:
@@ -71,6 +65,7 @@ class HttpPieceStore:
                 knowledge_type=piece.knowledge_type,
                 info_type=piece.info_type,
                 entity_id=piece.entity_id,
+                embedding_text=piece.embedding_text,
             )
         except EntryExistsError:
             entries.update(
@@ -82,6 +77,7 @@ class HttpPieceStore:
                 knowledge_type=piece.knowledge_type,
                 info_type=piece.info_type,
                 entity_id=piece.entity_id,
+                embedding_text=piece.embedding_text,
             )
 
     def delete(self, piece_id: str) -> None:
@@ -167,6 +163,7 @@ def _to_piece(entry: EntryView) -> KnowledgePiece | None:
         title=None if entry.title == first_line(entry.content) else entry.title,
         type=entry.type,
         tags=entry.tags,
+        embedding_text=entry.embedding_text,
     )
 
 

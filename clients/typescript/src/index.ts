@@ -4,7 +4,7 @@ import createFetchClient, { type Client, type ClientOptions } from "openapi-fetc
 
 import { ApiError, readProblem, StreamError } from "./errors.js";
 import type { OrganizationPaths } from "./organization-paths.js";
-import type { RunEvent, RunRequest } from "./schema.js";
+import type { EntrySearchResponse, RunEvent, RunRequest } from "./schema.js";
 import { parseServerSentEvents } from "./server-sent-events.js";
 
 export { ApiError, StreamError } from "./errors.js";
@@ -20,6 +20,22 @@ export interface KnowledgeBasesOptions {
   fetch?: ClientOptions["fetch"];
 }
 
+export interface EntrySearchOptions {
+  /** Greatest number of hits, 1 to 100; by default 20. */
+  limit?: number;
+  /** Only entries with one of these types, or from a source of one of these kinds. */
+  types?: readonly string[];
+  /** Agent that asks, for the query log. */
+  agentId?: string;
+  signal?: AbortSignal;
+}
+
+/** Knowledge that people wrote or had fetched. */
+export interface Knowledge {
+  /** Search entries by meaning and by words. The hits are ordered by `score`. */
+  search(text: string, options?: EntrySearchOptions): Promise<EntrySearchResponse>;
+}
+
 export type KnowledgeBases = Client<OrganizationPaths, "application/json"> & {
   /**
    * Begin a run and yield its events, of which `run.finished` is the last. Leaving the loop stops the run.
@@ -28,6 +44,7 @@ export type KnowledgeBases = Client<OrganizationPaths, "application/json"> & {
    * @throws StreamError: the connection ended before the run.
    */
   streamRun(request: RunRequest, options?: { signal?: AbortSignal }): AsyncGenerator<RunEvent, void, undefined>;
+  knowledge: Knowledge;
 };
 
 /**
@@ -60,5 +77,17 @@ export function createClient(options: KnowledgeBasesOptions): KnowledgeBases {
     }
     throw new StreamError("the connection was closed before the run ended");
   }
-  return Object.assign(client, { streamRun });
+  const knowledge: Knowledge = {
+    async search(text, { limit, types, agentId, signal } = {}) {
+      const query = {
+        q: text,
+        ...(limit !== undefined && { limit }),
+        ...(types?.length && { types: types.join(",") }),
+        ...(agentId !== undefined && { agent_id: agentId }),
+      };
+      const { data } = await client.GET("/knowledge/search", { params: { query }, ...(signal && { signal }) });
+      return data!;
+    },
+  };
+  return Object.assign(client, { streamRun, knowledge });
 }

@@ -4,7 +4,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { before, test } from "node:test";
 
-import { ApiError, createClient, pages, StreamError, type KnowledgeBases } from "../src/index.js";
+import {
+  ApiError,
+  createClient,
+  pages,
+  StreamError,
+  type EntrySearchOptions,
+  type KnowledgeBases,
+} from "../src/index.js";
 
 const tagId = `ts-${randomUUID().slice(0, 8)}`;
 const documentId = `${tagId}-leave`;
@@ -72,6 +79,31 @@ test("an answer that is no problem becomes one by its status", async () => {
     (error) => error instanceof ApiError && error.problem.status === 502 && error.retryAfterSeconds === 3,
   );
 });
+
+test("entries are searched, also only those of some types", async () => {
+  const added = await Promise.all(
+    (["rule", "decision"] as const).map((type) =>
+      kb.POST("/knowledge-entries", {
+        body: { entry_id: `${tagId}-${type}`, title: type, content: `${tagId}: a night in Lisbon`, type },
+      }),
+    ),
+  );
+  for (const { data } of added) await untilReady(data!.entry_id);
+  const found = async (options?: EntrySearchOptions) =>
+    (await kb.knowledge.search(`night in Lisbon ${tagId}`, options)).hits.map((hit) => hit.entry_id);
+  assert.deepEqual(new Set(await found({ limit: 2 })), new Set([`${tagId}-rule`, `${tagId}-decision`]));
+  assert.deepEqual(await found({ limit: 1, types: ["decision", "pattern"] }), [`${tagId}-decision`]);
+  await assert.rejects(found({ limit: 101 }), (error) => error instanceof ApiError && error.problem.status === 422);
+});
+
+async function untilReady(entry_id: string): Promise<void> {
+  for (let attempt = 0; attempt < 300; attempt++) {
+    const { data } = await kb.GET("/knowledge-entries/{entry_id}", { params: { path: { entry_id } } });
+    if (data?.embedding_status === "ready") return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.fail(`${entry_id} is not searchable`);
+}
 
 test("a streamed run yields typed events to its end", async () => {
   const names: string[] = [];

@@ -23,6 +23,7 @@ class DocumentText(BaseModel):
             "length": 39,
             "revision": 1,
             "pages": [{"page": 1, "start": 0, "end": 39}],
+            "embedding_text": None,
         }
     )
 
@@ -35,3 +36,6 @@ class DocumentText(BaseModel):
         description="Revision of the text. If it differs between two parts, read from the beginning again."
     )
     pages: list[Page] = Field(description="Positions in the whole text of the pages that this part touches.")
+    embedding_text: str | None = Field(
+        default=None, description="Text that is embedded in place of the text; null: the text is."
+    )

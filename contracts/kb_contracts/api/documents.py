@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentStatus
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
-from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
+from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text
 
 
 class DocumentRequestChange(StrictModel):
@@ -62,6 +62,11 @@ class PutDocument(DocumentRequestChange):
         default=None,
         description="Any digest of the original file. `GET /documents/{document_id}` returns it, so that you can find "
         "out whether the file has changed since.",
+    )
+    embedding_text: EmbeddingText | None = Field(
+        default=None,
+        description="Text that is embedded in place of `text`. Searches find the document by words of both and show "
+        "`text` only. With it, the document is one chunk, and each of the two has at most 8,000 characters.",
     )
 
 

@@ -80,6 +80,7 @@ _KNOWLEDGE_BASE: Final = {
     "text_normalization": 2,
     "filterable_metadata": ["year"],
     "max_chunks_per_document": 2000,
+    "refuse_sensitive": False,
     "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
     "status": "active",
     "status_reason": None,
@@ -103,6 +104,13 @@ class RateLimits(StrictModel):
         default=None, description="Limit of requests a minute; null: no limit."
     )
     tokens_per_minute: PerMinute | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
+
+
+_REFUSE_SENSITIVE: Final = (
+    "Whether documents that contain a credential, such as a password or an API key, are refused: they fail with "
+    "`sensitive_content`. A change has all documents checked again, without new embeddings: those with a credential "
+    "leave the knowledge base, or come back."
+)
 
 
 class CreateKnowledgeBase(StrictModel):
@@ -146,6 +154,7 @@ class CreateKnowledgeBase(StrictModel):
         default=None,
         description="Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit.",
     )
+    refuse_sensitive: bool = Field(default=False, description=_REFUSE_SENSITIVE)
     rate_limits: RateLimits = Field(
         default=RateLimits(),
         description="Limits of the calls that embed texts of this knowledge base, in addition to those of the "
@@ -187,6 +196,7 @@ class ChangeKnowledgeBase(StrictModel):
     max_chunks_per_document: MaxChunks = _unchanged(
         "Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit."
     )
+    refuse_sensitive: bool = _unchanged(_REFUSE_SENSITIVE)
     rate_limits: RateLimits = _unchanged(
         "Limits of the calls that embed texts of this knowledge base, in addition to those of the provider."
     )
@@ -230,6 +240,7 @@ class KnowledgeBaseView(BaseModel):
     max_chunks_per_document: int = Field(
         description="Greatest number of chunks of a document. A document with more is not indexed."
     )
+    refuse_sensitive: bool = Field(default=False, description=_REFUSE_SENSITIVE)
     rate_limits: RateLimitsView
     status: ShownStatus = Field(
         description="`creating` and `building` while the search indexes are built, `indexing` while documents are "

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, StrictModel, example
+from kb_contracts.documents import EmbeddingText, check_embedding_text
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import (
     DEFAULT_ENTRY_TYPE,
@@ -29,6 +30,11 @@ _KNOWLEDGE_TYPE: Final = "What a piece is; in any case. null: the entry is no pi
 _INFO_TYPE: Final = (
     "Where a piece goes in a prompt: `user_profile`, `instructions`, `context`, `skills` or a name of your own."
 )
+_EMBEDDING_TEXT: Final = (
+    "Text that is embedded in place of the content, such as the questions that it answers. Searches find the entry by "
+    "words of both and show the content only. With it, the entry is one chunk, and each of the two has at most 8,000 "
+    "characters."
+)
 _ENTITY_ID: Final = "Entity that the entry belongs to, such as `user:alice`; null: it applies to all."
 
 _WRITTEN: Final = {
@@ -39,6 +45,7 @@ _WRITTEN: Final = {
     "knowledge_type": "procedure",
     "info_type": "instructions",
     "entity_id": None,
+    "embedding_text": None,
 }
 _SUMMARY: Final = {
     "entry_id": "les-rans-init",
@@ -94,6 +101,12 @@ class CreateEntry(StrictModel):
         default=None, description=f"{_INFO_TYPE} Default: `{DEFAULT_INFO_TYPE}` for a piece."
     )
     entity_id: EntityId | None = Field(default=None, description=_ENTITY_ID)
+    embedding_text: EmbeddingText | None = Field(default=None, description=_EMBEDDING_TEXT)
+
+    @model_validator(mode="after")
+    def _fits_into_one_chunk(self) -> "CreateEntry":
+        check_embedding_text(self.content, embedding_text=self.embedding_text, field="content")
+        return self
 
     @model_validator(mode="after")
     def _has_title(self) -> "CreateEntry":
@@ -125,6 +138,7 @@ class ChangeEntry(StrictModel):
     knowledge_type: KnowledgeType | None = _unchanged(_KNOWLEDGE_TYPE)
     info_type: InfoType | None = _unchanged(f"{_INFO_TYPE} null: none.")
     entity_id: EntityId | None = _unchanged(_ENTITY_ID)
+    embedding_text: EmbeddingText | None = _unchanged(f"{_EMBEDDING_TEXT} null: the content is embedded.")
 
 
 class EmbeddingErrorView(BaseModel):
@@ -150,6 +164,7 @@ class EntryView(BaseModel):
     knowledge_type: KnowledgeType | None = Field(description="What a piece is; null: the entry is no piece.")
     info_type: str | None = Field(description=_INFO_TYPE)
     entity_id: str | None = Field(description=_ENTITY_ID)
+    embedding_text: str | None = Field(default=None, description=f"{_EMBEDDING_TEXT} null: the content is embedded.")
     embedding_status: EmbeddingStatus = Field(
         description="`pending` until this state of the entry is searchable, then `ready`; `error` if that failed. "
         "Until then searches find the state before."
@@ -159,7 +174,7 @@ class EntryView(BaseModel):
     source_url: str | None = Field(description="Address that the source found it at.")
     source_key: str | None = Field(description="Id of the item within its source.")
     revision: int = Field(description="Number that rises with each change, and is the ETag.")
-    content_hash: str = Field(description="SHA-256 of the content.")
+    content_hash: str = Field(description="SHA-256 of the content; with an `embedding_text`, of both.")
     cites_30d: int = Field(description="Number of citations in answers of the last 30 days.")
     created_at: datetime
     updated_at: datetime

@@ -114,7 +114,9 @@ class RetrievedKnowledge(RetrievalResult):
 class EntryHit(BaseModel):
     entry_id: str
     chunk_id: str = Field(description="Stable id of the passage.")
-    score: float = Field(description="Sum of 1 / (60 + rank) over both indexes, by which hits are ordered.")
+    score: float = Field(
+        description="Sum of 1 / (60 + rank) over both indexes, weighted by the kind of query. It only orders the hits."
+    )
     content: str = Field(description="Text of the passage.")
     entry_title: str
 

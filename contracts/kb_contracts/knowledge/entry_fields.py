@@ -4,24 +4,18 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from kb_contracts.documents import Text
+from kb_contracts.documents import Text, visible
 from kb_contracts.identifiers import Identifier
 from kb_contracts.reserved_ids import ENTRY_ID_PATTERN, RESERVED_TAG_PREFIX, is_reserved_tag_id
 
 MAX_CONTENT_CHARACTERS: Final = 200_000
-MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
-"""Limit of the content and of the embedding text, if there is one: both are in one chunk."""
 MAX_TITLE_CHARACTERS: Final = 300
 MAX_ENTRY_TAGS: Final = 20
 DEFAULT_ENTRY_TYPE: Final = "note"
 DEFAULT_INFO_TYPE: Final = "context"
 KNOWN_INFO_TYPES: Final = ("user_profile", "instructions", "context", "skills")
-
-
-def _visible(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must contain at least one visible character")
-    return text
+FILTERABLE_ENTRY_FIELDS: Final = ("type", "source_kind", "knowledge_type", "info_type", "entity_id")
+"""Fields of an entry that are metadata of its document: searches for entries filter by them."""
 
 
 def _not_reserved(tag: str) -> str:
@@ -38,15 +32,10 @@ EntryId: TypeAlias = Annotated[str, StringConstraints(pattern=ENTRY_ID_PATTERN)]
 EntryTitle: TypeAlias = Annotated[
     Text,
     StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$"),
-    AfterValidator(_visible),
+    AfterValidator(visible),
 ]
 EntryContent: TypeAlias = Annotated[
-    Text, StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARACTERS), AfterValidator(_visible)
-]
-EmbeddingText: TypeAlias = Annotated[
-    Text,
-    StringConstraints(min_length=1, max_length=MAX_CHARACTERS_WITH_EMBEDDING_TEXT),
-    AfterValidator(_visible),
+    Text, StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARACTERS), AfterValidator(visible)
 ]
 EntryType: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,40}$")]
 """Type of an entry, an open set: `note`, `rule`, `pattern`, `reference`, `decision` by convention."""
@@ -64,19 +53,6 @@ InfoType: TypeAlias = Annotated[
     ),
 ]
 """Section of a prompt that a piece goes to, an open set; a template names it within braces."""
-
-
-def check_embedding_text(*, content: str, embedding_text: str | None) -> None:
-    """Check that content and embedding text fit into one chunk together.
-
-    Raises:
-        ValueError: if there is an embedding text and `content` is too long for it.
-    """
-    if embedding_text is not None and len(content) > MAX_CHARACTERS_WITH_EMBEDDING_TEXT:
-        raise ValueError(
-            f"content may have at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT} characters with an embedding_text; "
-            "shorten it or leave embedding_text out"
-        )
 
 
 def first_line(content: str) -> str:

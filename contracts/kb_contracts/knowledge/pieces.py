@@ -6,11 +6,11 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from kb_contracts.api.model import StrictModel
+from kb_contracts.documents import EmbeddingText, check_embedding_text
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import (
     DEFAULT_ENTRY_TYPE,
     DEFAULT_INFO_TYPE,
-    EmbeddingText,
     EntryContent,
     EntryId,
     EntryTags,
@@ -18,7 +18,6 @@ from kb_contracts.knowledge.entry_fields import (
     EntryType,
     InfoType,
     KnowledgeType,
-    check_embedding_text,
 )
 
 
@@ -51,5 +50,5 @@ class KnowledgePiece(StrictModel):
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "KnowledgePiece":
-        check_embedding_text(content=self.content, embedding_text=self.embedding_text)
+        check_embedding_text(self.content, embedding_text=self.embedding_text, field="content")
         return self

@@ -45,7 +45,13 @@ async def chunk_document(
         text_normalization=kb.text_normalization,
     )
     pages = [PageSpan(page, start, end) for page, start, end in stored.pages]
-    steps = chunking_steps(stored.text, config, pages=pages, max_chunks=kb.max_chunks_per_document)
+    steps = chunking_steps(
+        stored.text,
+        config,
+        pages=pages,
+        max_chunks=kb.max_chunks_per_document,
+        embedding_text=stored.embedding_text,
+    )
     outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps))
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)

@@ -23,6 +23,7 @@ from kb_contracts.documents import (
     TagDeleted,
     TagsChanged,
     TagUpserted,
+    check_embedding_text,
     key_of,
 )
 from kb_contracts.errors import Rejected
@@ -188,15 +189,17 @@ class FanOut:
     async def _text_of(self, event: OcrCompleted) -> NewText | str:
         """Return the text to store, or the id of a text that is stored already."""
         pages = [(page.page, page.start, page.end) for page in event.pages]
-        text = event.text
+        text, embedding_text = event.text, event.embedding_text
         if event.text_ref is not None:
             referred = await self._find_referred(event, event.text_ref)
-            if not pages or tuple(pages) == referred.pages:
+            pages = pages or list(referred.pages)
+            embedding_text = embedding_text or referred.embedding_text
+            if (tuple(pages), embedding_text) == (referred.pages, referred.embedding_text):
                 return event.text_ref
-            if pages[-1][2] > len(referred.text):
-                raise Rejected("bad-data", "pages reach beyond the end of the text")
             text = referred.text
-        return NewText(DocumentKey(event.organization_id, event.document_id), text or "", pages)
+            _check_parts(text, pages=pages, embedding_text=embedding_text)
+        key = DocumentKey(event.organization_id, event.document_id)
+        return NewText(key, text or "", pages, embedding_text=embedding_text)
 
     async def _store(self, texts: Sequence[NewText]) -> Mapping[NewText, None]:
         await document_texts.put_all(self._database, texts)
@@ -250,6 +253,16 @@ class FanOut:
         if action is Action.ACKNOWLEDGE and job is None and indexed is not None:
             return not await self._acknowledgements.acknowledge(kb, document, indexed)
         return changed or _has_drift(action, job)
+
+
+def _check_parts(text: str, *, pages: Sequence[tuple[int, int, int]], embedding_text: str | None) -> None:
+    """Check what an event says of a text that it refers to, as the contract checks it of a text within the event."""
+    if pages and pages[-1][2] > len(text):
+        raise Rejected("bad-data", "pages reach beyond the end of the text")
+    try:
+        check_embedding_text(text, embedding_text=embedding_text, field="text")
+    except ValueError as error:
+        raise Rejected("bad-data", str(error)) from None
 
 
 def _refers(event: DocumentEvent) -> bool:

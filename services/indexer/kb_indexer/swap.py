@@ -146,9 +146,13 @@ async def remove_document(
     kb: KnowledgeBase,
     *,
     document: Document | None,
+    keeps_job: bool = False,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
 ) -> SwapResult:
     """Delete everything of the document from the KB at once, live and retired.
+
+    Args:
+        keeps_job: the job is not done by this, because the caller goes on with it.
 
     Raises: as `replace_document`.
     """
@@ -156,7 +160,7 @@ async def remove_document(
     with _count_outcome(swap):
         return await in_transaction(
             database,
-            partial(_remove, swap, document=document),
+            partial(_remove, swap, document=document, keeps_job=keeps_job),
             within_s=max(SWAP_WITHIN_S, lifetime_s),
             lifetime_s=lifetime_s,
         )
@@ -216,6 +220,9 @@ async def _replace(
     if fenced is None or (chunks is None and not _is_indexed_as(before, document, swap.kb)):
         raise StaleDecision
     current, sequence = fenced
+    if swap.kb.refuse_sensitive and chunk_metadata_digest(current) != chunk_metadata_digest(document):
+        # What the document carries now was not checked for credentials.
+        raise StaleDecision
     await reach("swap.after_fence")
     if chunks is None and before is not None:
         stored = _keep(before)
@@ -284,7 +291,7 @@ def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: Knowl
     return before is not None and (before.content_digest, before.config_hash) == (text_id, kb.config_hash)
 
 
-async def _remove(swap: _Swap, session: MongoSession, *, document: Document | None) -> SwapResult:
+async def _remove(swap: _Swap, session: MongoSession, *, document: Document | None, keeps_job: bool) -> SwapResult:
     # The row is written even if there is none, so that a concurrent swap of the same document conflicts.
     version, before = await document_index.begin_swap(swap.database, session, swap.key)
     await reach("removal.after_row")
@@ -296,8 +303,8 @@ async def _remove(swap: _Swap, session: MongoSession, *, document: Document | No
         sequence = fenced
     await _fence_knowledge_base(swap, session, before=before, after=None)
     # A document that was deleted and tagged again keeps its job, which waits for the text.
-    waits = awaits_text(document, swap.kb)
-    finished = not waits and await index_jobs.finish(swap.database, swap.job, session)
+    goes_on = keeps_job or awaits_text(document, swap.kb)
+    finished = not goes_on and await index_jobs.finish(swap.database, swap.job, session)
     swap.writes += 1
     await vectors.delete_document(swap.chunks, session, swap.document_id)
     await document_index.delete(swap.database, session, swap.key)
@@ -386,4 +393,6 @@ def _indexed(kb: KnowledgeBase, document: Document, *, version: int, stored: _Li
         chunk_metadata_digest=chunk_metadata_digest(document),
         config_hash=kb.config_hash,
         document_name=document.text.name,
+        # What a KB that refuses credentials indexes was checked before.
+        content_checked=kb.refuse_sensitive,
     )

@@ -21,6 +21,7 @@ from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
+from kb_indexer.refuse_sensitive import SensitiveDocuments
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
@@ -31,7 +32,7 @@ from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.errors import KnowledgeBaseNotReady, TransientError
+from kb_shared.errors import KnowledgeBaseNotReady, SensitiveDocument, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, awaits_text, decide
@@ -53,6 +54,7 @@ from kb_shared.observability.tracing import TraceSpan
 MAX_CRASHES: Final = 10
 _MAX_DECISIONS: Final = 10
 _BEFORE_NEXT_DECISION_S: Final = 0.05
+_WITHOUT_NEW_CHUNKS: Final = frozenset({Action.NOTHING, Action.ACKNOWLEDGE, Action.REFRESH, Action.CHECK})
 
 log = structlog.get_logger()
 
@@ -87,6 +89,7 @@ class SyncDocumentHandler:
         self._size_limits = size_limits
         self._load = load
         self._lifetime_s = lifetime_s
+        self._sensitive_documents = SensitiveDocuments(state_reader, threads)
         self._failures = SyncFailures(database, leases, load)
         self._locks = KeyedLocks()
 
@@ -146,7 +149,7 @@ class SyncDocumentHandler:
             action = await self._decide_action(kb, document, indexed, force=job.force)
             tracing.annotate({"kb.action": action})
             try:
-                await self._apply_action(action, job, kb=kb, document=document)
+                await self._apply_action(action, job, kb=kb, document=document, indexed=indexed)
             except StaleDecision:
                 log.info("swap.fenced", action=action)
                 # A change of the KB keeps its fence closed for a moment.
@@ -169,7 +172,7 @@ class SyncDocumentHandler:
         self, kb: KnowledgeBase, document: Document | None, indexed: IndexedDocument | None, *, force: bool
     ) -> Action:
         action = decide(document, kb, indexed)
-        if action not in (Action.NOTHING, Action.ACKNOWLEDGE, Action.REFRESH) or indexed is None:
+        if action not in _WITHOUT_NEW_CHUNKS or indexed is None:
             return action
         if force:
             return Action.INDEX
@@ -177,7 +180,13 @@ class SyncDocumentHandler:
         return action if live == indexed.chunk_count else Action.INDEX
 
     async def _apply_action(
-        self, action: Action, job: IndexJob, *, kb: KnowledgeBase, document: Document | None
+        self,
+        action: Action,
+        job: IndexJob,
+        *,
+        kb: KnowledgeBase,
+        document: Document | None,
+        indexed: IndexedDocument | None,
     ) -> None:
         if action is Action.WAIT:
             await index_jobs.wait_for_text(self._database, job)
@@ -188,18 +197,48 @@ class SyncDocumentHandler:
         elif kb.paused_at is not None:
             await self._leases.close_job(job, finished=await pause_job(self._database, job))
             log.info("document.paused", action=action)
-        elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
-            await self._refresh(job, kb, document)
         else:
-            await self._index(job, kb, document)
+            await self._refuse_sensitive(action, job, kb=kb, document=document, indexed=indexed)
+            if action in _WITHOUT_NEW_CHUNKS:
+                await self._refresh(job, kb, document)
+            else:
+                await self._index(job, kb, document)
 
-    async def _remove(self, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> None:
+    async def _refuse_sensitive(
+        self, action: Action, job: IndexJob, *, kb: KnowledgeBase, document: Document, indexed: IndexedDocument | None
+    ) -> None:
+        """Raise SensitiveDocument if the KB refuses the document; what may have a credential is removed from it before.
+
+        An earlier version that was checked stays, as after any other failure.
+        """
+        try:
+            with_text = action in (Action.INDEX, Action.CHECK)
+            await self._sensitive_documents.refuse(kb, document, with_text=with_text)
+        except SensitiveDocument as refused:
+            if indexed is not None and (
+                not indexed.content_checked or (refused.is_in_text and _is_text_of(document, indexed))
+            ):
+                await self._remove(job, kb, document, keeps_job=True)
+            raise
+
+    async def _remove(
+        self, job: IndexJob, kb: KnowledgeBase, document: Document | None, *, keeps_job: bool = False
+    ) -> None:
         async with self._leases.for_swap(job):
             with self._load.timed(), tracing.span(spans.SWAP, {"kb.swap.kind": "remove"}) as span:
-                removed = await remove_document(self._database, job, kb, document=document, lifetime_s=self._lifetime_s)
+                removed = await remove_document(
+                    self._database,
+                    job,
+                    kb,
+                    document=document,
+                    keeps_job=keeps_job,
+                    lifetime_s=self._lifetime_s,
+                )
                 span.set({"kb.chunks.retired": removed.retired})
         await reach("removal.after_commit")
-        if awaits_text(document, kb):
+        if keeps_job:
+            pass
+        elif awaits_text(document, kb):
             await index_jobs.wait_for_text(self._database, job)
         else:
             await self._leases.close_job(job, finished=removed.finished)
@@ -324,6 +363,10 @@ class SyncDocumentHandler:
         )
 
 
+def _is_text_of(document: Document, indexed: IndexedDocument) -> bool:
+    return document.text is not None and document.text.text_id == indexed.content_digest
+
+
 def _purpose(kb: KnowledgeBase) -> Purpose:
     return Purpose(kb.organization_id, kb.kb_id, "index", "document")
 
@@ -342,4 +385,5 @@ def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
         page_end=chunk.page_end,
         heading_path=chunk.heading_path,
         chunk_type=chunk.chunk_type,
+        embedding_text=chunk.embedding_text,
     )

@@ -22,7 +22,8 @@ from typing import Final
 
 import structlog
 
-from kb_contracts.outcomes import DocumentIndexFailed
+from kb_contracts import topics
+from kb_contracts.outcomes import DocumentIndexFailed, DocumentRejected, key_of, ordering_of
 from kb_indexer.consumer.job_leases import JobLeases, LeaseLost
 from kb_indexer.consumer.load import Load
 from kb_indexer.source import SOURCE
@@ -34,18 +35,21 @@ from kb_shared.errors import (
     ProviderKeyRefused,
     ProviderPaused,
     ProviderUnavailable,
+    SensitiveDocument,
     TimedOut,
     TransactionExpired,
     TransientError,
     WriteConflicts,
 )
 from kb_shared.messaging.announcements import Announcement, announce
-from kb_shared.mongo import documents, index_jobs
+from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import DocumentKey
+from kb_shared.observability import tracing
 from kb_shared.observability.metrics import INDEXING_ERRORS
 
+SENSITIVE: Final = "sensitive-content"
 MAX_ATTEMPTS: Final = 10
 MAX_ATTEMPTS_AT_A_BUG: Final = 3
 _LONGEST_DELAY_S: Final = 300.0
@@ -94,12 +98,14 @@ class SyncFailures:
         except TransientError as error:
             await self._retry_with_backoff(job, error)
         except PermanentError as error:
-            await self.fail_document(job, error.error_type, str(error))
+            await self.fail_document(
+                job, error.error_type, str(error), is_sensitive=isinstance(error, SensitiveDocument)
+            )
         except Exception as error:  # a bug: the document says so, and the partition goes on
             log.exception("document.crashed")
             await self._retry_with_backoff(job, InternalError(error))
 
-    async def fail_document(self, job: IndexJob, error_type: str, message: str) -> None:
+    async def fail_document(self, job: IndexJob, error_type: str, message: str, *, is_sensitive: bool = False) -> None:
         """Fail the document, and announce it. The job ends unless it was requested again meanwhile."""
         INDEXING_ERRORS.labels(job.kb_id, error_type).inc()
 
@@ -121,9 +127,10 @@ class SyncFailures:
             sequences = await documents.advance_sequences(
                 self._database, session, job.organization_id, document_ids=[job.document_id]
             )
-            await announce(
-                self._database, session, Announcement(failure, sequences.get(job.document_id, 0)), source=SOURCE
-            )
+            sequence = sequences.get(job.document_id, 0)
+            await announce(self._database, session, Announcement(failure, sequence), source=SOURCE)
+            if is_sensitive:
+                await outbox.add(self._database, session, [_rejection_of(failure, sequence)])
             return True
 
         failed = await in_transaction(self._database, work)
@@ -185,6 +192,27 @@ class SyncFailures:
         delay = timedelta(seconds=max(backoff_s, error.retry_after_s or 0))
         await index_jobs.postpone(self._database, job, delay=delay, error_type=error_type, error_message=str(error))
         log.warning("document.postponed", error_type=error_type, attempts=job.attempts, delay_s=delay.total_seconds())
+
+
+def _rejection_of(failure: DocumentIndexFailed, sequence: int) -> outbox.NewMessage:
+    """Return the message by which the sender of a text learns that a KB refuses it."""
+    rejection = DocumentRejected(
+        organization_id=failure.organization_id,
+        document_id=failure.document_id,
+        kb_id=failure.kb_id,
+        revision=failure.revision,
+        reason=SENSITIVE,
+        detail=failure.message,
+    )
+    return outbox.NewMessage(
+        rejection,
+        topic=topics.KB_EVENTS.name,
+        key=key_of(failure),
+        ordering=f"{ordering_of(failure)}/rejected",
+        seq=sequence,
+        source=SOURCE,
+        traceparent=tracing.current(),
+    )
 
 
 def _jittered(seconds: float) -> float:

@@ -128,22 +128,24 @@ async def _store(
     """Write `fields`. Returns None if the tags changed, or the KB was deleted, since `kb` was read."""
     # Documents that had too many chunks may fit now.
     more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
+    # Once credentials are refused, nothing is indexed that was decided before, without a check.
+    fences = retag or "refuse_sensitive" in fields
 
     async def store(session: MongoSession) -> KnowledgeBase | None:
         changed = await knowledge_bases.change(
-            database, session, kb, fields=fields, raise_tags_version=retag, versions=expected
+            database, session, kb, fields=fields, raise_tags_version=fences, versions=expected
         )
         if changed is None:
             return None
-        if retag:
+        if fences:
             await kb_slots.set_tags_version(database, session, kb.key, tags_version=changed.tags_version)
-        if retag or more_fits:
+        if fences or more_fits:
             changed = await _start_scan(database, session, kb=changed)
         outcome = KnowledgeBaseChanged(organization_id=kb.organization_id, kb_id=kb.kb_id)
         await announce(database, session, Announcement(outcome, seq=changed.tags_version), source=SOURCE)
         return changed
 
-    if retag:
+    if fences:
         await kb_slots.block_swaps(database, kb.key)
     return await commit_change(database, store)
 

@@ -99,6 +99,7 @@ class KnowledgeBaseCreator:
             updated_by=caller.key_id,
             coalesce_neighbors=requested.coalesce_neighbors,
             min_score=requested.min_score,
+            refuse_sensitive=requested.refuse_sensitive,
             text_analyzer=requested.text_analyzer,
             text_normalization=chosen.text_normalization,
             filterable_metadata=tuple(dict.fromkeys(requested.filterable_metadata)),

@@ -25,7 +25,8 @@ DESCRIPTIONS: Final[Mapping[str, DriftDescription]] = {
         "command to the indexer, which removes it",
     ),
     "wrong_config": DriftDescription(
-        "a document was indexed with another chunker or embedding model than the KB has",
+        "a document was indexed with another chunker or embedding model than the KB has, or was not checked for "
+        "credentials since the KB refuses them",
         _COMMAND,
     ),
     "stale_text": DriftDescription(

@@ -5,7 +5,7 @@ from typing import Final
 
 from kb_api.documents_of_knowledge_base import ListedDocument, find_document
 from kb_contracts.api.memberships import DocumentStatus, OpenJobStatus
-from kb_shared.errors import NotFound
+from kb_shared.errors import NotFound, SensitiveDocument
 from kb_shared.membership import Action, belongs, decide
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.database import Database
@@ -17,7 +17,9 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 _TO_BE_DONE: Final = {
     Action.INDEX: "It has not been indexed yet, or its text or the KB's settings have changed since.",
+    Action.CHECK: "It has to be checked for credentials, which this knowledge base refuses.",
     Action.REFRESH: "Its name, tags, date or metadata have changed since it was indexed.",
+    Action.ACKNOWLEDGE: "It has a new revision with the same content.",
     Action.WAIT: "It has a tag of this knowledge base, but its text has not arrived.",
 }
 _BEING_DONE: Final[dict[OpenJobStatus, str]] = {
@@ -85,6 +87,8 @@ def describe_reason(
     done = next((text for state, text in _BEING_DONE.items() if state == status), None)
     if status == "pending" and job is not None and job.error_type == "provider_paused":
         done = f"It waits: {job.error_message}."
+    if status == "failed" and job is not None and job.error_type == SensitiveDocument.error_type:
+        done = f"It is refused: {job.error_message}."
     if done is None and action is not Action.NOTHING:
         done = "No work is queued for it; the reconciler queues it in its next pass."
     return f"{what} {done}" if done else what

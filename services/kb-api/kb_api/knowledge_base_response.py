@@ -24,6 +24,7 @@ def knowledge_base_view(
         embedding_dimensions=kb.embedding_dimensions,
         coalesce_neighbors=kb.coalesce_neighbors,
         min_score=kb.min_score,
+        refuse_sensitive=kb.refuse_sensitive,
         text_analyzer=kb.text_analyzer,
         text_normalization=kb.text_normalization,
         filterable_metadata=list(kb.filterable_metadata),

@@ -19,6 +19,7 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.mongo import document_texts, documents, spu_ledger
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.document_texts import StoredText
 from kb_shared.prices import NANO_USD
 
 MOST_DOCUMENTS: Final = 2_000
@@ -157,15 +158,15 @@ class DocumentsPreviewer:
         for text_id in text_ids:
             if end is not None and monotonic() >= end:
                 break
-            text = await document_texts.find_beginning(
+            stored = await document_texts.find_beginning(
                 self._database, scope.organization_id, text_id, characters=MOST_CHARACTERS + 1
             )
             # Without one, a newer text has replaced it since.
-            if text is not None:
+            if stored is not None:
                 document = await self._count_text(
                     scope.organization_id,
                     text_id=text_id,
-                    text=text,
+                    stored=stored,
                     settings=settings,
                     known=known,
                     counted=counted,
@@ -180,14 +181,16 @@ class DocumentsPreviewer:
         organization_id: str,
         *,
         text_id: str,
-        text: str,
+        stored: StoredText,
         settings: IndexSettings,
         known: PreviewedVectors,
         counted: CountedTexts,
     ) -> CountedDocument:
+        text = stored.text
         if len(counted.beginnings) < SAMPLED_DOCUMENTS:
             counted.beginnings.append(text[:SAMPLED_CHARACTERS])
-        chunked = await self._worker.chunk(organization_id, chunking_request(text[:MOST_CHARACTERS], settings))
+        request = chunking_request(text[:MOST_CHARACTERS], settings, embedding_text=stored.embedding_text)
+        chunked = await self._worker.chunk(organization_id, request)
         factor = 1.0
         if len(text) > MOST_CHARACTERS:
             counted.is_cut = True
@@ -211,7 +214,11 @@ class DocumentsPreviewer:
 
 
 def chunking_request(
-    text: str, settings: IndexSettings, *, pages: Sequence[tuple[int, int, int]] = ()
+    text: str,
+    settings: IndexSettings,
+    *,
+    pages: Sequence[tuple[int, int, int]] = (),
+    embedding_text: str | None = None,
 ) -> ChunkingRequest:
     return ChunkingRequest(
         text=text,
@@ -221,6 +228,7 @@ def chunking_request(
         text_normalization=settings.text_normalization,
         max_chunks=settings.max_chunks_per_document,
         pages=pages,
+        embedding_text=embedding_text,
     )
 
 

@@ -164,7 +164,8 @@ class KnowledgeBasePreviewer:
             return None, []
         text = stored.text[:MOST_CHARACTERS]
         pages = [page for page in stored.pages if page[1] < len(text)]
-        chunked = await self._worker.chunk(organization_id, chunking_request(text, previewed.settings, pages=pages))
+        request = chunking_request(text, previewed.settings, pages=pages, embedding_text=stored.embedding_text)
+        chunked = await self._worker.chunk(organization_id, request)
         unpaid = await previewed.vectors.find_unpaid([chunk.chunk_hash for chunk in chunked.chunks])
         unlimited = replace(previewed.settings, max_chunks_per_document=len(chunked.chunks))
         counted = count_document(chunked, unlimited, seen=set(), unpaid=unpaid, model=previewed.vectors.model)

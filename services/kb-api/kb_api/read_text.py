@@ -40,6 +40,7 @@ async def read_text(database: Database, key: DocumentKey, *, start: int, end: in
                 end=last,
                 length=part.length,
                 revision=document.text.revision,
+                embedding_text=part.embedding_text,
                 pages=[Page(page=page, start=s, end=e) for page, s, e in part.pages if s < last and e > begin],
             )
         if document.text.text_id in swept:

@@ -19,6 +19,7 @@ from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBaseKind
 from kb_shared.mongo.knowledge_entries import EmbeddingError, EntryKey
+from kb_shared.observability.metrics import ENTRY_OUTCOMES
 
 _REMEMBERED: Final = 10_000
 
@@ -58,7 +59,7 @@ class OutcomeHandler:
         else:
             error = EmbeddingError(outcome.error_type, outcome.message)
             noted = await knowledge_entries.set_status(self._database, key, "error", revision=revision, error=error)
-        log.info("entry.outcome_applied", entry_id=entry_id, type=outcome.TYPE, noted=noted)
+        _report(outcome, entry_id=entry_id, noted=noted)
 
     async def _apply_rejection(self, outcome: DocumentRejected) -> None:
         entry_id = None if outcome.document_id is None else find_entry_id(outcome.document_id)
@@ -70,7 +71,7 @@ class OutcomeHandler:
             return
         error = EmbeddingError(outcome.reason, outcome.detail)
         noted = await knowledge_entries.set_status(self._database, key, "error", revision=revision, error=error)
-        log.info("entry.outcome_applied", entry_id=entry_id, type=outcome.TYPE, noted=noted)
+        _report(outcome, entry_id=entry_id, noted=noted)
 
     async def _is_of_knowledge(self, key: KnowledgeBaseKey) -> bool:
         known = self._of_knowledge.find(key.kb_id)
@@ -81,3 +82,9 @@ class OutcomeHandler:
             known = kb.kind is KnowledgeBaseKind.KNOWLEDGE
             self._of_knowledge.put(key.kb_id, value=known)
         return known
+
+
+def _report(outcome: DocumentIndexed | DocumentIndexFailed | DocumentRejected, *, entry_id: str, noted: bool) -> None:
+    status = "ready" if isinstance(outcome, DocumentIndexed) else "error"
+    ENTRY_OUTCOMES.labels(status if noted else "outdated").inc()
+    log.info("entry.outcome_applied", entry_id=entry_id, type=outcome.TYPE, noted=noted)

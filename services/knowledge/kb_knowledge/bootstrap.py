@@ -93,6 +93,7 @@ class KnowledgeService:
         with mongo_errors():
             await schema_version.check(self.database)
             await create_indexes(self.database, COLLECTIONS)
+            await _create_header_keys(self.settings).reseal(self.database)
 
     async def _consume(self, stop: asyncio.Event) -> None:
         """Read the outcomes of documents, as soon as there is a broker."""
@@ -142,7 +143,6 @@ def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, r
     )
     writer = EntryWriter(database, settings)
     importer = KnowledgeImporter(database, writer, settings)
-    keys = settings.provider_keys
     provide(
         app,
         settings,
@@ -150,10 +150,15 @@ def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, r
         importer,
         TextStructurer(database, chat, importer=importer, settings=settings),
         EmbeddingProviders(catalogue),
-        McpHeaderKeys(KeyRing.parse(keys.get_secret_value()) if keys else None),
+        _create_header_keys(settings),
         RequestLimits(database, {"administration": limit_of_administration(settings)}),
     )
     return app
+
+
+def _create_header_keys(settings: KnowledgeSettings) -> McpHeaderKeys:
+    keys = settings.provider_keys
+    return McpHeaderKeys(KeyRing.parse(keys.get_secret_value()) if keys else None)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from kb_knowledge.sources.canonical_url import canonical_url
 from kb_knowledge.sources.crawl_scope import CrawlScope, UnusablePrefix
 from kb_knowledge.sources.parse_item import SUFFIXES_OF_FILES
 from kb_knowledge.sources.schedule import InvalidCron, check_cron, next_run_at
-from kb_knowledge.sources.source_address import ForbiddenAddress, check_address
+from kb_knowledge.sources.source_address import ForbiddenAddress, check_address, count_refused
 from kb_knowledge.store import mcp_servers, source_files
 from kb_knowledge.store.keys import McpServerKey
 from kb_knowledge.store.source_files import SourceFileKey
@@ -57,6 +57,7 @@ async def require_address(url: str, *, field: str, allow_private: bool) -> None:
     try:
         await check_address(url, allow_private=allow_private)
     except ForbiddenAddress as forbidden:
+        count_refused(forbidden.reason)
         raise invalid_field(field, f"Input should be {forbidden}") from None
 
 

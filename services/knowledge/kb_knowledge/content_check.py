@@ -5,8 +5,7 @@ from typing import Final
 
 from kb_contracts.knowledge.properties import PropertyValue
 from kb_shared.errors import RequestError
-from kb_shared.observability.metrics import CONTENT_REFUSED
-from kb_shared.text.sensitive_content import SensitiveContent, find_sensitive
+from kb_shared.text.content_check import check_content
 
 SENSITIVE: Final = "sensitive-content"
 
@@ -39,11 +38,3 @@ def refuse_sensitive_properties(properties: Mapping[str, PropertyValue]) -> None
 def property_lines(properties: Mapping[str, PropertyValue]) -> Iterator[str]:
     """Yield the texts to check of properties: a value may be a credential because of its name."""
     return (f"{name}: {value}" for name, value in properties.items() if isinstance(value, str))
-
-
-def check_content(text: str) -> SensitiveContent | None:
-    """Return the first credential in `text`, which the caller has to refuse, and count it."""
-    found = find_sensitive(text)
-    if found is not None:
-        CONTENT_REFUSED.labels(found.pattern).inc()
-    return found

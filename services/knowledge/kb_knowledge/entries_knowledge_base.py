@@ -5,8 +5,8 @@ The embedding model is not asked, so that entries can be written while it is awa
 
 from typing import Final
 
+from kb_contracts.knowledge.entry_fields import FILTERABLE_ENTRY_FIELDS
 from kb_contracts.reserved_ids import KNOWLEDGE_TAG
-from kb_knowledge.entry_events import FILTERABLE
 from kb_knowledge.source import SOURCE
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
@@ -56,5 +56,5 @@ def _create(settings: KnowledgeBaseSettings, organization_id: str, *, by: str) -
         created_by=by,
         updated_by=by,
         text_normalization=text_normalization.CURRENT,
-        filterable_metadata=FILTERABLE,
+        filterable_metadata=FILTERABLE_ENTRY_FIELDS,
     )

@@ -3,18 +3,14 @@
 Each change is one event with the whole state of the entry: the indexer finds what of it is new.
 """
 
-from typing import Final
-
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentDeleted, Metadata, OcrCompleted
 from kb_contracts.knowledge.entities import ANY_ENTITY
+from kb_contracts.knowledge.entry_fields import FILTERABLE_ENTRY_FIELDS
 from kb_contracts.reserved_ids import KNOWLEDGE_TAG
 from kb_knowledge.source import SOURCE
 from kb_shared.errors import RequestError
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry
-
-FILTERABLE: Final = ("type", "source_kind", "knowledge_type", "info_type", "entity_id")
-"""Fields of an entry that are metadata of its document."""
 
 
 def to_event(entry: KnowledgeEntry) -> OcrCompleted:
@@ -28,6 +24,7 @@ def to_event(entry: KnowledgeEntry) -> OcrCompleted:
         upload_date=entry.created_at,
         text=entry.content,
         metadata=_metadata(entry),
+        embedding_text=entry.embedding_text,
     )
 
 
@@ -59,7 +56,7 @@ def require_size(event: OcrCompleted) -> None:
 
 
 def _metadata(entry: KnowledgeEntry) -> Metadata:
-    values = {name: getattr(entry, name) for name in FILTERABLE}
+    values = {name: getattr(entry, name) for name in FILTERABLE_ENTRY_FIELDS}
     # A filter can ask for a value, and not for its absence.
     values["entity_id"] = entry.entity_id or ANY_ENTITY
     return {name: value for name, value in values.items() if value is not None}

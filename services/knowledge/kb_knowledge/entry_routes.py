@@ -7,17 +7,17 @@ from fastapi import Query, Response
 from kb_contracts.api.knowledge_entries import (
     ChangeEntry,
     CreateEntry,
-    EmbeddingStatus,
     EntryChunkList,
     EntryPage,
     EntryTotals,
     EntryView,
 )
-from kb_contracts.api.model import MessageResponse, Timestamp
-from kb_contracts.knowledge.entry_fields import DEFAULT_INFO_TYPE, KnowledgeType, first_line
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.knowledge.entry_fields import DEFAULT_INFO_TYPE, first_line
 from kb_contracts.reserved_ids import document_id_of
 from kb_knowledge.dependencies import Admin, Database, EmbeddingProviders, EntryWriter, Reader, Settings, Writer
 from kb_knowledge.entry_cursors import create_cursor, read_cursor
+from kb_knowledge.entry_filters import WantedEntries
 from kb_knowledge.entry_response import chunk_view, entry_summary, entry_view
 from kb_knowledge.read_entry_chunks import read_entry_chunks
 from kb_knowledge.write_entries import check_entry
@@ -26,13 +26,13 @@ from kb_shared.http.authentication import Caller
 from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, require_version, set_etag
-from kb_shared.http.problems import invalid_field, responses
+from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import citations, knowledge_entries
 from kb_shared.mongo.database import MongoSession
-from kb_shared.mongo.knowledge_entries import EntryFilter, EntryKey, KnowledgeEntry, hash_content
+from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry, hash_content
 from kb_shared.mongo.stored_time import now
 
 CITES: Final = timedelta(days=30)
@@ -63,7 +63,7 @@ async def create(
     It is stored even while the embedding provider is away: `embedding_status` is `pending` until it is searchable. The
     first entry makes the knowledge base of the organization's entries.
     """
-    check_entry(title=body.title, content=body.content)
+    check_entry(body)
     await require_quota(
         lambda: knowledge_entries.count(database, caller.organization_id),
         settings.max_knowledge_entries,
@@ -91,7 +91,7 @@ def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
         type=body.type,
         # Given when the row is stored.
         revision=0,
-        content_hash=hash_content(body.content),
+        content_hash=hash_content(body.content, embedding_text=body.embedding_text),
         created_at=created_at,
         updated_at=created_at,
         created_by=caller.key_id,
@@ -99,6 +99,7 @@ def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
         knowledge_type=body.knowledge_type,
         info_type=body.info_type or (DEFAULT_INFO_TYPE if is_piece else None),
         entity_id=body.entity_id,
+        embedding_text=body.embedding_text,
     )
 
 
@@ -111,29 +112,8 @@ def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
 async def list_all(
     database: Database,
     caller: Reader,
+    wanted: WantedEntries,
     *,
-    q: Annotated[
-        str | None,
-        Query(min_length=1, max_length=200, description="Part of the title or the content, regardless of case."),
-    ] = None,
-    source_type: Annotated[
-        str | None,
-        Query(min_length=1, max_length=40, description="Kind of the source; without a source, type of the entry."),
-    ] = None,
-    embedding_status: Annotated[EmbeddingStatus | None, Query(description="Only with this status.")] = None,
-    created_from: Annotated[
-        Timestamp | None, Query(alias="from", description="Earliest time of creation, included.")
-    ] = None,
-    created_to: Annotated[Timestamp | None, Query(alias="to", description="Latest time of creation, included.")] = None,
-    tag: Annotated[str | None, Query(min_length=1, max_length=128, description="Only with this tag.")] = None,
-    info_type: Annotated[
-        str | None, Query(min_length=1, max_length=64, description="Only with this info type.")
-    ] = None,
-    knowledge_type: Annotated[KnowledgeType | None, Query(description="Only pieces of this kind.")] = None,
-    entity_id: Annotated[
-        str | None, Query(min_length=1, max_length=256, description="Only entries that belong to this entity.")
-    ] = None,
-    source_id: Annotated[str | None, Query(min_length=1, max_length=128, description="Only of this source.")] = None,
     cursor: Annotated[
         str | None,
         Query(max_length=1_000, description="`next_cursor` of the page before, with the same filters."),
@@ -141,20 +121,6 @@ async def list_all(
     limit: Limit = DEFAULT_LIMIT,
 ) -> EntryPage:
     """List entries, newest first, with the numbers of all that match the filters."""
-    if created_from is not None and created_to is not None and created_from > created_to:
-        raise invalid_field("from", "Input should not be later than `to`")
-    wanted = EntryFilter(
-        q=q,
-        source_type=source_type,
-        embedding_status=embedding_status,
-        created_from=created_from,
-        created_to=created_to,
-        tag=tag,
-        info_type=info_type,
-        knowledge_type=knowledge_type,
-        entity_id=entity_id,
-        source_id=source_id,
-    )
     after = None if cursor is None else read_cursor(cursor, wanted)
     organization_id = caller.organization_id
     # One more than asked for shows whether there is a further page.
@@ -198,10 +164,7 @@ async def change(
 
     Searches find the old content until the new one is indexed. What did not change costs nothing.
     """
-    check_entry(
-        title=body.title if "title" in body.model_fields_set else None,
-        content=body.content if "content" in body.model_fields_set else None,
-    )
+    check_entry(body)
     fields: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
     if "tags" in fields:
         fields["tags"] = tuple(dict.fromkeys(body.tags))

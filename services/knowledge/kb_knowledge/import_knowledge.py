@@ -31,6 +31,7 @@ from kb_shared.http.authentication import Caller
 from kb_shared.mongo import entities, knowledge_entries, knowledge_graph
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.put_outcome import PutOutcome
+from kb_shared.observability.metrics import IMPORT_ITEMS
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -94,6 +95,8 @@ class KnowledgeImporter:
         # Before the edges, so that the piece that an edge is linked to exists.
         piece_counts = await load(self._pieces(caller), read.pieces)
         edge_counts = await load(self._edges(caller, new_nodes=node_counts.created_ids), read.edges)
+        if not dry_run:
+            _count_items([entity_counts, node_counts, piece_counts, edge_counts], skipped=len(skipped))
         return ImportReport(
             dry_run=dry_run,
             loaded=ImportCounts(
@@ -176,6 +179,13 @@ async def _load(
         result.changed += len(outcome.written & batch.keys())
         result.created_ids |= outcome.created & batch.keys()
     return result
+
+
+def _count_items(parts: Sequence[_Loaded], *, skipped: int) -> None:
+    changed = sum(part.changed for part in parts)
+    IMPORT_ITEMS.labels("changed").inc(changed)
+    IMPORT_ITEMS.labels("unchanged").inc(sum(part.loaded for part in parts) - changed)
+    IMPORT_ITEMS.labels("skipped").inc(skipped)
 
 
 def _skip_edge(item: ImportItem[Any], missing: frozenset[str]) -> SkippedItem:

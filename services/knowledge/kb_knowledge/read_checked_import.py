@@ -10,7 +10,8 @@ from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import GraphEdge, GraphNode
 from kb_contracts.knowledge.import_document import ImportDocument, ImportItem, SkippedItem, read_import
 from kb_contracts.knowledge.pieces import KnowledgePiece
-from kb_knowledge.content_check import check_content, property_lines
+from kb_knowledge.content_check import property_lines
+from kb_shared.text.content_check import check_content
 from kb_shared.text.sensitive_content import find_sensitive
 
 M = TypeVar("M", bound=BaseModel)

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from kb_knowledge.content_check import check_content
+from kb_contracts.documents import check_embedding_text
 from kb_knowledge.sources.source_items import ContentRefused, ItemRefused, SourceItem
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
 from kb_knowledge.write_entries import EntryWriter
@@ -12,6 +12,7 @@ from kb_shared.mongo import knowledge_entries
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry, hash_content
 from kb_shared.mongo.stored_time import now
+from kb_shared.text.content_check import check_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class EntriesOfSource:
             if entry is None:
                 await self.writer.create(session, self._new_entry(key, item))
                 return
+            _require_room_for_embedding_text(entry, item)
             fields = {
                 "title": item.title,
                 "content": item.text,
@@ -102,3 +104,11 @@ class EntriesOfSource:
 
     def _entry_id(self, item_key: str) -> str:
         return hashlib.sha256(f"{self.source.source_id}\0{item_key}".encode()).hexdigest()[:24]
+
+
+def _require_room_for_embedding_text(entry: KnowledgeEntry, item: SourceItem) -> None:
+    # Somebody has given the entry an embedding text.
+    try:
+        check_embedding_text(item.text, embedding_text=entry.embedding_text, field="content")
+    except ValueError as error:
+        raise ItemRefused(str(error)) from None

@@ -35,6 +35,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import entities, knowledge_graph
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.stored_time import now
+from kb_shared.observability.metrics import CHECK_INS
 
 MAX_KNOWN: Final = 200
 """Number of known entities, and of known nodes, that a model is told of."""
@@ -43,7 +44,7 @@ MAX_ANSWER_TOKENS: Final = 16_000
 
 @dataclass(slots=True)
 class _ConversationCost:
-    """What the answers of a conversation have cost."""
+    """Tokens and price of the answers of a conversation."""
 
     answers: int = 0
     prompt_tokens: int = 0
@@ -111,7 +112,9 @@ class TextStructurer:
                 break
             messages += ask_again(answer, mistakes)
         if proposal.document is None:
+            CHECK_INS.labels("invalid").inc()
             raise _invalid_answer(mistakes)
+        CHECK_INS.labels("proposed").inc()
         return _check_in(caller, request.text, proposal=proposal, model=model, spent=spent)
 
     async def apply(self, caller: Caller, check_in_id: str, *, thread: SharedThread) -> CheckIn:
@@ -121,6 +124,7 @@ class TextStructurer:
         report = await self._importer.import_document(
             caller, json.loads(check_in.proposal), dry_run=False, thread=thread
         )
+        CHECK_INS.labels("applied").inc()
         return await check_ins.set_applied(self._database, key, artifacts=report.model_dump(mode="json"))
 
     async def _find_known(self, organization_id: str) -> _Known:

@@ -12,6 +12,7 @@ from kb_shared.mongo import index_jobs, knowledge_bases, knowledge_entries
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_entries import EmbeddingError, EntryKey
+from kb_shared.observability.metrics import ENTRY_OUTCOMES
 
 _AT_ONCE: Final = 500
 
@@ -41,6 +42,8 @@ async def note_waiting(database: Database, *, age: timedelta) -> int:
             noted += await knowledge_entries.set_status(
                 database, key, "error", revision=revision, error=error, only_from="pending"
             )
+    if noted:
+        ENTRY_OUTCOMES.labels("waiting").inc(noted)
     return noted
 
 

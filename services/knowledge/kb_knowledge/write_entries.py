@@ -1,15 +1,18 @@
 """Creates, changes and deletes entries: the row and the event about its document in one transaction, the caller's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kb_contracts import topics
-from kb_contracts.documents import DocumentEvent, key_of
+from kb_contracts.api.knowledge_entries import ChangeEntry, CreateEntry
+from kb_contracts.documents import DocumentEvent, check_embedding_text, key_of
 from kb_knowledge.content_check import refuse_sensitive
 from kb_knowledge.entries_knowledge_base import ensure_knowledge_base
 from kb_knowledge.entry_events import event_id, require_size, to_deletion, to_event
 from kb_knowledge.source import SOURCE
 from kb_shared.errors import RequestError
+from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import citations, knowledge_entries, outbox
 from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry
@@ -17,15 +20,18 @@ from kb_shared.observability import tracing
 from kb_shared.settings import KnowledgeBaseSettings
 
 
-def check_entry(*, title: str | None, content: str | None) -> None:
-    """Check the texts of an entry, as far as they are given, before anything is written.
+def check_entry(written: CreateEntry | ChangeEntry) -> None:
+    """Check what a request writes into an entry, before anything is stored.
 
     Raises:
         RequestError: 422 `sensitive-content`.
     """
-    for field, text in (("title", title), ("content", content)):
-        if text is not None:
+    # An absent field is None, whatever its type says.
+    for field in ("entry_id", "title", "content", "embedding_text"):
+        if (text := getattr(written, field, None)) is not None:
             refuse_sensitive(text, field=field)
+    for tag in written.tags or ():
+        refuse_sensitive(tag, field="tags")
 
 
 class EntryWriter:
@@ -60,9 +66,14 @@ class EntryWriter:
         """Write fields of an entry that was read in this transaction; nothing happens if they are as they were.
 
         Raises:
-            RequestError: 413 `event-too-large`.
+            RequestError: 413 `event-too-large`, 422 `validation-error`: the content is too long for an embedding text.
         """
         changes = {name: value for name, value in fields.items() if value != getattr(entry, name)}
+        changed = replace(entry, **changes)
+        try:
+            check_embedding_text(changed.content, embedding_text=changed.embedding_text, field="content")
+        except ValueError as error:
+            raise invalid_field("content", str(error)) from None
         return await self.repeat(session, entry, fields=changes, by=by) if changes else entry
 
     async def repeat(

@@ -71,7 +71,7 @@ class PieceWriter:
             entry_id=piece.piece_id,
             # Given when the row is stored.
             revision=0,
-            content_hash=hash_content(piece.content),
+            content_hash=hash_content(piece.content, embedding_text=piece.embedding_text),
             created_at=at,
             updated_at=at,
             created_by=self._caller.key_id,
@@ -90,4 +90,5 @@ def _fields(piece: KnowledgePiece) -> Mapping[str, Any]:
         "knowledge_type": piece.knowledge_type,
         "info_type": piece.info_type,
         "entity_id": piece.entity_id,
+        "embedding_text": piece.embedding_text,
     }

@@ -7,7 +7,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason
-from kb_contracts.topics import DOCUMENT_EVENTS, INDEX_BACKFILL, INDEX_REQUESTS, KNOWLEDGE_DOCUMENT_EVENTS
+from kb_contracts.topics import DOCUMENT_EVENTS, INDEX_BACKFILL, INDEX_REQUESTS, KB_EVENTS, KNOWLEDGE_DOCUMENT_EVENTS
 from kb_shared.errors import TransientError
 from kb_shared.mongo import circuits, dead_letters, index_jobs, kb_slots
 from kb_shared.mongo.circuit import Cause
@@ -21,7 +21,7 @@ from kb_shared.observability.metrics import (
     OLDEST_UNINDEXED_AGE_SECONDS,
 )
 
-_CONSUMED: Final = (DOCUMENT_EVENTS, KNOWLEDGE_DOCUMENT_EVENTS, INDEX_REQUESTS, INDEX_BACKFILL)
+_CONSUMED: Final = (DOCUMENT_EVENTS, KNOWLEDGE_DOCUMENT_EVENTS, INDEX_REQUESTS, INDEX_BACKFILL, KB_EVENTS)
 """Topics whose records can become dead letters."""
 
 log = structlog.get_logger()

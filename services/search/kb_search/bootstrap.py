@@ -1,11 +1,11 @@
 """Constructs the clients of this service and wires them. Nothing else does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -79,7 +79,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
     kept = timedelta(days=settings.insights_kept_days)
     last_searched, query_log = LastSearched(database), QueryLog(database, kept=kept)
     fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
-
+    limits = _create_limits(settings, database)
     search = KnowledgeBaseSearch(
         database,
         embedder,
@@ -88,7 +88,6 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         exact_up_to_chunks=settings.search_exact_up_to_chunks,
         vector_within_s=settings.search_vector_wait_s,
     )
-    limits = _create_limits(settings, database)
     entry_search, retrieval = EntrySearch(database, search), KnowledgeRetrieval(database, search)
     conductor = Conductor(
         database,
@@ -99,9 +98,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         max_passage_tokens=settings.run_passage_tokens,
         citations_kept=kept,
     )
-    preparation = Preparation(database, chat, settings)
-    checks = AuthoringChecks(database, preparation, settings)
-    management = None if settings.api_url is None else Management(settings.api_url)
+    management = Management(kb_api_url=settings.api_url, knowledge_url=settings.knowledge_url)
     mcp = McpEndpoint(
         McpTools(
             database,
@@ -113,14 +110,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
             management=management,
         )
     )
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with mcp.running():
-            yield
-        for part in (*([management] if management else ()), conductor, last_searched, query_log):
-            await part.close()
-
+    preparation = Preparation(database, chat, settings)
     app = application.create_app(
         "Knowledge base search",
         settings,
@@ -128,10 +118,9 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         routers=ROUTERS,
         endpoints=[Route("/mcp", mcp, methods=["POST"])],
         ready=partial(_why_not_ready, database),
-        lifespan=lifespan,
+        lifespan=partial(_running, mcp, closing=(management, conductor, last_searched, query_log)),
         fair_queue=fair_queue,
     )
-    explainer = SearchExplainer(database, search, embedder)
     provide(
         app,
         settings,
@@ -140,12 +129,25 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         search,
         entry_search,
         retrieval,
-        explainer,
+        SearchExplainer(database, search, embedder),
         preparation,
         conductor,
-        checks,
+        AuthoringChecks(database, preparation, settings),
     )
     return app
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def _running(mcp: McpEndpoint, _: FastAPI, *, closing: Iterable[_Closable]) -> AsyncIterator[None]:
+    """Answer over MCP while the application serves, and then close what works in the background, in this order."""
+    async with mcp.running():
+        yield
+    for part in closing:
+        await part.close()
 
 
 def _create_limits(settings: SearchSettings, database: Database) -> RequestLimits:

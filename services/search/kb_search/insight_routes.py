@@ -30,7 +30,7 @@ from kb_shared.http.routing import organization_router
 from kb_shared.mongo import citations, knowledge_bases, query_log
 from kb_shared.mongo.citations import CitationsWanted
 from kb_shared.mongo.keys import KnowledgeBaseKey
-from kb_shared.mongo.query_log import Origin
+from kb_shared.mongo.query_log import Origin, SearchesWanted
 
 DEFAULT_RANGE: Final = timedelta(days=30)
 
@@ -135,7 +135,9 @@ async def queries(
     ] = "top",
     kb_id: InsightKbId = None,
     origin: Annotated[Origin | None, Query(description="Only searches of clients of this kind.")] = None,
-    agent_id: Annotated[str | None, Query(max_length=128, description="Only searches of runs of this agent.")] = None,
+    agent_id: Annotated[
+        str | None, Query(max_length=128, description="Only searches of runs of this agent, and those that named it.")
+    ] = None,
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
@@ -147,19 +149,8 @@ async def queries(
     each search only the request for the first page counts; it is kept for `KB_INSIGHTS_KEPT_DAYS`, 90 days by default.
     """
     since, until = _time_range(since, until)
-    found, total = await query_log.asked(
-        database,
-        caller.organization_id,
-        by,
-        since=since,
-        until=until,
-        kb_id=kb_id,
-        origin=origin,
-        agent_id=agent_id,
-        limited_to=caller.kb_ids,
-        skip=skip,
-        limit=limit,
-    )
+    wanted = SearchesWanted(since, until, kb_id=kb_id, origin=origin, agent_id=agent_id, limited_to=caller.kb_ids)
+    found, total = await query_log.asked(database, caller.organization_id, by, wanted=wanted, skip=skip, limit=limit)
     insights = [QueryInsight.model_validate(asdict(one)) for one in found]
     return QueryInsights(since=since, until=until, queries=insights, total_count=total)
 

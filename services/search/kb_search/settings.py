@@ -35,6 +35,8 @@ class SearchSettings(ChatSettings, HttpSettings):
 
     api_url: str | None = None
     """Address of kb-api, which carries out the MCP tools that manage knowledge bases. None: there are no such tools."""
+    knowledge_url: str | None = None
+    """Address of kb-knowledge, which carries out the MCP tools that manage entries. None: there are no such tools."""
     insights_kept_days: int = Field(default=90, ge=1, le=3_650)
     """Days for which logged queries and rows about cited chunks are kept. It applies to rows written from now on."""
 

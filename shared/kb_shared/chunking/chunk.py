@@ -95,12 +95,14 @@ class Chunk:
         page_start, page_end: first and last page the chunk touches; None outside of all pages.
         surroundings: with what around it the chunk is embedded; None but for the `late` chunker, which has neither
             context nor heading path embedded.
+        embedding_text: what is embedded in place of heading path, context and text; None for a chunk that is embedded
+            itself.
         chunk_type: `heading`, `table` or `code` when the chunk is nothing else, otherwise `text`.
         text_normalization: how `embedded_text` is normalized; `surroundings` are already.
         embedded_text: exactly what is embedded: a line with the heading path, the context, the text, together
             normalized; or the text in its surroundings.
         chunk_hash: SHA-256 in hex of `embedded_text`.
-        passage_hash: the same only for chunks with the same `embedded_text` and the same `text`.
+        passage_hash: the same only for chunks with the same `embedded_text`, `text` and `embedding_text`.
     """
 
     chunk_index: int
@@ -115,6 +117,7 @@ class Chunk:
     chunk_type: str
     surroundings: LateText | None = None
     text_normalization: int = AS_WRITTEN
+    embedding_text: str | None = None
     embedded_text: str = field(init=False)
     chunk_hash: str = field(init=False)
     passage_hash: str = field(init=False)
@@ -124,10 +127,13 @@ class Chunk:
         chunk_hash = hashlib.sha256(embedded.encode()).hexdigest()
         object.__setattr__(self, "embedded_text", embedded)
         object.__setattr__(self, "chunk_hash", chunk_hash)
-        object.__setattr__(self, "passage_hash", hash_passage(chunk_hash, self.text, self.text_normalization))
+        passage_hash = hash_passage(chunk_hash, self.text, self.text_normalization, embedding_text=self.embedding_text)
+        object.__setattr__(self, "passage_hash", passage_hash)
 
     def _embedded(self) -> str:
         if self.surroundings is not None:
             return self.surroundings.written()
+        if self.embedding_text is not None:
+            return for_model(self.embedding_text, self.text_normalization)
         heading_line = f"{HEADING_SEPARATOR.join(self.heading_path)}\n" if self.heading_path else ""
         return for_model(f"{heading_line}{self.context}{self.text}", self.text_normalization)

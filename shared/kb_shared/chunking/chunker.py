@@ -12,6 +12,8 @@ from kb_shared.chunking.semantic import VectorsWanted
 from kb_shared.chunking.splitters import split
 from kb_shared.embedding.late_text import LateText
 from kb_shared.mongo.vector import Vector
+from kb_shared.text.text_normalization import for_model
+from kb_shared.text.tokens import count_tokens
 
 ChunkingSteps = Generator[VectorsWanted, Sequence[Vector], list[Chunk]]
 """Steps that yield texts to embed, receive their vectors, and return the chunks."""
@@ -44,7 +46,12 @@ def advance(steps: ChunkingSteps, vectors: Sequence[Vector] | None = None) -> Ve
 
 
 def chunking_steps(
-    text: str, config: ChunkingConfig, *, pages: Sequence[PageSpan] = (), max_chunks: int | None = None
+    text: str,
+    config: ChunkingConfig,
+    *,
+    pages: Sequence[PageSpan] = (),
+    max_chunks: int | None = None,
+    embedding_text: str | None = None,
 ) -> ChunkingSteps:
     """Return the chunks of `text` in order; none for a blank one. The same input gives the same chunks.
 
@@ -57,12 +64,15 @@ def chunking_steps(
         config: of the knowledge base.
         pages: where they stand in the text.
         max_chunks: no vectors are asked for where the document has more chunks than this; all are returned.
+        embedding_text: what is embedded in place of `text`, which is one chunk then, of any length.
 
     Raises:
         ValueError: `text` holds a lone surrogate, which no encoding can carry.
     """
     _refuse_lone_surrogates(text)
     counted, outline, page_index = CountedText(text), Outline(text), PageIndex(pages)
+    if embedding_text is not None:
+        return [_whole(text, outline, page_index, config=config, embedding_text=embedding_text)] if text.strip() else []
     spans: Iterable[SizedSpan] = yield from split(counted, outline, config, max_chunks=max_chunks)
     chunks: list[Chunk] = []
     previous: SizedSpan | None = None
@@ -86,6 +96,33 @@ def chunking_steps(
         )
         previous = span
     return chunks
+
+
+def _whole(text: str, outline: Outline, page_index: PageIndex, *, config: ChunkingConfig, embedding_text: str) -> Chunk:
+    """Return the one chunk of a text that another one is embedded for."""
+    own = text.strip()
+    start = text.index(own)
+    end = start + len(own)
+    page_start, page_end = page_index.find(start, end)
+    around = None
+    if config.chunker_type is ChunkerType.LATE:
+        normalized = for_model(embedding_text, config.text_normalization)
+        around = LateText(normalized, 0, len(normalized))
+    return Chunk(
+        chunk_index=0,
+        text=own,
+        start=start,
+        end=end,
+        token_count=count_tokens(own),
+        context="",
+        heading_path=outline.heading_path(start),
+        page_start=page_start,
+        page_end=page_end,
+        chunk_type=outline.chunk_type(start, end),
+        surroundings=around,
+        text_normalization=config.text_normalization,
+        embedding_text=embedding_text,
+    )
 
 
 def _with_surroundings(

@@ -8,7 +8,7 @@ from kb_shared.chunking.chunk import Span
 from kb_shared.chunking.lines import find_at_line_starts, line_end
 
 _LINE_WITH_PIPE = re.compile(r"^ {0,3}(?=\S)[^\n|]{0,1000}\|[^\n]*", re.MULTILINE)
-_DELIMITER_ROW = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?\s*+")
+_DELIMITER_ROW = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(?>(?:\|[ \t]*+:?-++:?[ \t]*+)*)\|?\s*+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ class Action(StrEnum):
     NOTHING = "nothing"
     INDEX = "index"
     """Action for drift of the text, or of the KB's settings for chunking and embedding."""
+    CHECK = "check"
+    """Action for what was indexed before the KB refused documents with credentials."""
     REFRESH = "refresh"
     """Action for drift only of the fields of the document that chunks carry."""
     ACKNOWLEDGE = "acknowledge"
@@ -52,16 +54,17 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
     | 2 | it has none and no chunks, but has a tag of the KB, and its text has not arrived yet | WAIT |
     | 3 | it has none, and cases 1 and 2 don't apply | NOTHING |
     | 4 | nothing is indexed, or another text, or with another configuration of the KB | INDEX |
-    | 5 | name, tags, date or metadata of the document are not those that its chunks carry | REFRESH |
-    | 6 | only the number of the revision is another one | ACKNOWLEDGE |
-    | 7 | all is equal | NOTHING |
+    | 5 | the KB refuses credentials, and what is indexed was not checked for them | CHECK |
+    | 6 | name, tags, date or metadata of the document are not those that its chunks carry | REFRESH |
+    | 7 | only the number of the revision is another one | ACKNOWLEDGE |
+    | 8 | all is equal | NOTHING |
 
     A document has no place in the KB if it was never received, was deleted, has no text, or shares no tag with the KB.
-    Cases 4 to 7 are for documents that have one. The order matters: indexing also brings name, tags and metadata up to
-    date, and a refresh also takes down the revision.
+    Cases 4 to 8 are for documents that have one. The order matters: indexing and a check also bring name, tags and
+    metadata up to date, and these and a refresh also take down the revision.
 
     Example: a KB has the tag `a`, a document the tags `a` and `b`, and revision 1 of its text is indexed. The tag `b`
-    goes: case 5. Revision 2 has the same text: case 6. Revision 3 has another text: case 4. The tag `a` goes: case 1,
+    goes: case 6. Revision 2 has the same text: case 7. Revision 3 has another text: case 4. The tag `a` goes: case 1,
     and after the removal case 3.
 
     Args:
@@ -74,9 +77,11 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
         if indexed is not None:
             return Action.REMOVE
         return Action.WAIT if awaits_text(document, kb) else Action.NOTHING
-    # Cases 4 to 7: it has one.
+    # Cases 4 to 8: it has one.
     if indexed is None or indexed.content_digest != document.text.text_id or indexed.config_hash != kb.config_hash:
         return Action.INDEX
+    if kb.refuse_sensitive and not indexed.content_checked:
+        return Action.CHECK
     if indexed.chunk_metadata_digest != chunk_metadata_digest(document):
         return Action.REFRESH
     return Action.NOTHING if indexed.text_revision == document.text.revision else Action.ACKNOWLEDGE

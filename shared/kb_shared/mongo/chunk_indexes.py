@@ -20,8 +20,9 @@ VECTOR_INDEX: Final = "kb_vector_index"
 TEXT_INDEX: Final = "kb_text_index"
 NAMES: Final = (VECTOR_INDEX, TEXT_INDEX)
 
-TEXT_PATHS: Final = ("chunk_text", "heading_path")
-"""Paths of the text that the text index reads."""
+EMBEDDING_TEXT_PATH: Final = "embedding_text"
+TEXT_PATHS: Final = ("chunk_text", "heading_path", EMBEDDING_TEXT_PATH)
+"""Paths in which words are found."""
 TOKEN_PATHS: Final = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
 DATE_PATH: Final = "upload_date"
 FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")
@@ -76,6 +77,9 @@ def build_text_index(
         rebuilds: number of times that the index was to be built again.
     """
     fields: dict[str, Any] = {path: {"type": "string"} for path in TEXT_PATHS}
+    if text_normalization == AS_WRITTEN and not rebuilds:
+        # The index of such a knowledge base would be built again, mostly for chunks without an embedding text.
+        del fields[EMBEDDING_TEXT_PATH]
     fields |= {path: {"type": "token"} for path in (*TOKEN_PATHS, *_unused_paths(rebuilds))}
     fields[DATE_PATH] = {"type": "date"}
     metadata = dict.fromkeys(filterable_metadata, _ANY_VALUE)

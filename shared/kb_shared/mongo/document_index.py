@@ -74,6 +74,8 @@ class IndexedDocument:
     """Space of the vectors of the live chunks; None in rows from before this field."""
     work: IndexingWork | None = None
     """Effort of the last swap of chunks; None in rows from before this field."""
+    content_checked: bool = False
+    """True if text, name and metadata were checked for credentials, as the KB asks for since it refuses those."""
 
     @property
     def key(self) -> MembershipKey:
@@ -175,6 +177,7 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
                 "vectors_digest": row.vectors_digest,
                 "vector_space": row.vector_space and row.vector_space.to_row(),
                 "work": row.work and asdict(row.work),
+                "content_checked": row.content_checked,
                 "indexed_at": datetime.now(UTC),
             }
         },

@@ -52,6 +52,8 @@ class StoredText:
     text: str
     pages: tuple[tuple[int, int, int], ...]
     """Pages as (page, start, end) in characters, in the order of the text."""
+    embedding_text: str | None = None
+    """Text that is embedded in place of `text`; None: `text` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class TextPart:
     """Number of characters of the whole text."""
     pages: tuple[tuple[int, int, int], ...]
     """All pages of the text."""
+    embedding_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class _TextRow:
     pages: tuple[tuple[int, int, int], ...] = ()
     bytes: int | None = None
     """Size in UTF-8; rows of older versions have none."""
+    embedding_text: str | None = None
 
 
 def _pages(stored: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
@@ -88,25 +92,46 @@ _ROWS: Final = RowMapper(_TextRow, names={"identity": "_id"}, convert={"pages": 
 class NewText:
     """Text to store; `identity` is the id by which documents refer to it."""
 
-    def __init__(self, document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]] = ()) -> None:
+    def __init__(
+        self,
+        document: DocumentKey,
+        text: str,
+        pages: Sequence[tuple[int, int, int]] = (),
+        *,
+        embedding_text: str | None = None,
+    ) -> None:
         self.text = text
         self.encoded = text.encode()
-        self.identity = text_id(document, text, pages)
+        self.identity = text_id(document, text, pages, embedding_text=embedding_text)
         self.key = {"_id": self.identity, "organization_id": document.organization_id}
-        self.fields = {
+        self.fields: Row = {
             "document_id": document.document_id,
             "pages": [list(page) for page in pages],
             "bytes": len(self.encoded),
         }
+        if embedding_text is not None:
+            self.fields["embedding_text"] = embedding_text
+            self.fields["bytes"] = len(self.encoded) + len(embedding_text.encode())
 
 
-def text_id(document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]]) -> str:
+def text_id(
+    document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]], *, embedding_text: str | None = None
+) -> str:
     """Compute the id of a text. The same content always has the same id, so that storing it twice stores it once."""
-    return _identity(document, hashlib.sha256(text.encode()), pages)
+    return _identity(document, hashlib.sha256(text.encode()), pages, embedding_text=embedding_text)
 
 
-def _identity(document: DocumentKey, of_text: "hashlib._Hash", pages: Sequence[tuple[int, int, int]]) -> str:
+def _identity(
+    document: DocumentKey,
+    of_text: "hashlib._Hash",
+    pages: Sequence[tuple[int, int, int]],
+    *,
+    embedding_text: str | None = None,
+) -> str:
     of_text.update(repr(tuple(pages)).encode())
+    if embedding_text is not None:
+        # No text contains NUL, so no other text has these bytes. Without an embedding text, ids are those of old.
+        of_text.update(b"\x00" + embedding_text.encode())
     return f"{_prefix(document)}{of_text.hexdigest()}"
 
 
@@ -221,15 +246,20 @@ async def touch(database: Database, organization_id: str, identity: str) -> bool
     return touched.matched_count == 1
 
 
-async def find_beginning(database: Database, organization_id: str, identity: str, *, characters: int) -> str | None:
-    """Return the first `characters` of a text; of a large one, no more is read. None if it does not exist."""
+async def find_beginning(
+    database: Database, organization_id: str, identity: str, *, characters: int
+) -> StoredText | None:
+    """Return the first `characters` of a text, without its pages; None if it does not exist.
+
+    Of a large one, no more is read.
+    """
     row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"pages": 0})
     if row is None:
         return None
     stored = _ROWS.read(row)
     most_bytes = characters * _MOST_BYTES_OF_A_CHARACTER
     text = stored.text if stored.text is not None else await _read_beginning(database, stored.file_id, most_bytes)
-    return text[:characters]
+    return StoredText(text[:characters], (), stored.embedding_text)
 
 
 async def find_part(
@@ -244,7 +274,7 @@ async def find_part(
         return None
     stored = _ROWS.read(row)
     if stored.text is not None:
-        return TextPart(stored.text[start:end], len(stored.text), stored.pages)
+        return TextPart(stored.text[start:end], len(stored.text), stored.pages, stored.embedding_text)
     part: list[str] = []
     length = read_bytes = 0
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -263,7 +293,7 @@ async def find_part(
     if read_bytes <= 0 or stored.bytes not in (None, read_bytes):
         log.warning("text.damaged", organization_id=organization_id)
         return None
-    return TextPart("".join(part), length, stored.pages)
+    return TextPart("".join(part), length, stored.pages, stored.embedding_text)
 
 
 async def find_size_bytes(database: Database, organization_id: str, identity: str) -> int | None:
@@ -286,7 +316,7 @@ async def _from_row(database: Database, row: _TextRow) -> StoredText | None:
         # The query may include intact texts of others.
         log.warning("text.damaged", organization_id=row.organization_id, error=type(error).__name__)
         return None
-    return StoredText(text, row.pages)
+    return StoredText(text, row.pages, row.embedding_text)
 
 
 async def find_older_than(database: Database, age: timedelta, *, after: str | None, limit: int) -> list[str]:

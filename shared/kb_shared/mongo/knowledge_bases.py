@@ -127,6 +127,8 @@ class KnowledgeBase:
     index_builds: int = 0
     """Number of rebuilds that were requested so far. The definitions of the search indexes contain it."""
     rate_limits: Mapping[str, int] = field(default_factory=dict)
+    refuse_sensitive: bool = False
+    """True if documents whose texts contain a credential are not indexed."""
     warnings: tuple[str, ...] = ()
     """Warnings about the settings that the KB was created with."""
     text_language: str | None = None

@@ -34,6 +34,7 @@ INDEXES = [
 TOMBSTONE_INDEXES = [IndexModel([("deleted_at", ASCENDING)], expireAfterSeconds=int(KEPT_TOMBSTONE.total_seconds()))]
 EXCERPT_CHARACTERS: Final = 300
 MAX_SOURCE_TYPES: Final = 100
+_MAX_AUTHORS: Final = 50
 
 EntryStatus: TypeAlias = Literal["pending", "ready", "error"]
 
@@ -69,7 +70,7 @@ class KnowledgeEntry:
     type: str
     revision: int
     content_hash: str
-    """SHA-256 of `content`."""
+    """SHA-256 of `content`, and of `embedding_text` if there is one."""
     created_at: datetime
     updated_at: datetime
     created_by: str
@@ -84,6 +85,10 @@ class KnowledgeEntry:
     source_kind: str | None = None
     source_url: str | None = None
     source_key: str | None = None
+    embedding_text: str | None = None
+    """Text that is embedded in place of `content`; None: `content` is."""
+    authors: tuple[str, ...] | None = None
+    """Keys that wrote the present content, or changed anything of the entry since; None: a source wrote it."""
 
     @property
     def key(self) -> EntryKey:
@@ -176,7 +181,7 @@ class _Tombstone:
 
 
 _ERRORS: Final = RowMapper(EmbeddingError)
-_CONVERT: Final[Mapping[str, Any]] = {"tags": tuple, "embedding_error": _ERRORS.read}
+_CONVERT: Final[Mapping[str, Any]] = {"tags": tuple, "authors": tuple, "embedding_error": _ERRORS.read}
 _ENTRIES: Final = RowMapper(KnowledgeEntry, convert=_CONVERT)
 _LISTED: Final = RowMapper(ListedEntry, convert=_CONVERT)
 _TOMBSTONES: Final = RowMapper(_Tombstone)
@@ -187,9 +192,11 @@ _LISTED_FIELDS: Final[Row] = {
 }
 
 
-def hash_content(content: str) -> str:
+def hash_content(content: str, *, embedding_text: str | None = None) -> str:
     """Return the hash by which unchanged content is recognized."""
-    return hashlib.sha256(content.encode()).hexdigest()
+    # No text contains NUL, so no other texts have these bytes.
+    both = content if embedding_text is None else f"{content}\x00{embedding_text}"
+    return hashlib.sha256(both.encode()).hexdigest()
 
 
 def revision_after(previous: int | None) -> int:
@@ -205,7 +212,8 @@ async def insert(database: Database, session: MongoSession, entry: KnowledgeEntr
         return None
     row = await database[TOMBSTONES].find_one(_identity(key), session=session)
     buried = None if row is None else _TOMBSTONES.read(row).revision
-    stored = replace(entry, revision=revision_after(buried))
+    authors = (entry.created_by,) if entry.source_id is None else None
+    stored = replace(entry, revision=revision_after(buried), authors=authors)
     await database[NAME].insert_one(_to_row(stored), session=session)
     return stored
 
@@ -288,11 +296,23 @@ async def change(
         updated_by=by,
         embedding_status="pending",
         embedding_error=None,
+        authors=_authors_after(entry, fields, by=by),
     )
-    if "content" in fields:
-        changed = replace(changed, content_hash=hash_content(changed.content))
+    if not fields.keys().isdisjoint({"content", "embedding_text"}):
+        content_hash = hash_content(changed.content, embedding_text=changed.embedding_text)
+        changed = replace(changed, content_hash=content_hash)
     await database[NAME].replace_one(_identity(entry.key), _to_row(changed), session=session)
     return changed
+
+
+def _authors_after(entry: KnowledgeEntry, fields: Mapping[str, Any], *, by: str) -> tuple[str, ...] | None:
+    if fields.get("source_id", entry.source_id) is not None:
+        return None
+    if "content" in fields:
+        return (by,)
+    if entry.authors is None or len(entry.authors) == _MAX_AUTHORS:
+        return None
+    return tuple(dict.fromkeys((*entry.authors, by)))
 
 
 async def delete(database: Database, session: MongoSession, key: EntryKey) -> int:

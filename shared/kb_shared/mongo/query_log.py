@@ -87,54 +87,55 @@ _FAILED: Final[Row] = {"$in": ["$outcome", list(FAILURES)]}
 _FOUND_NOTHING: Final[Row] = {"$and": [{"$eq": ["$result_count", 0]}, {"$not": [_FAILED]}]}
 
 
+@dataclass(frozen=True, slots=True)
+class SearchesWanted:
+    """Conditions that all must hold; None: no condition."""
+
+    since: datetime
+    until: datetime
+    """End of the time of the searches, excluded."""
+    kb_id: str | None = None
+    origin: Origin | None = None
+    agent_id: str | None = None
+    limited_to: Collection[str] | None = None
+    """KBs outside of which a search that counts was not made."""
+
+    def query(self, organization_id: str) -> Row:
+        match: Row = {"organization_id": organization_id, "asked_at": {"$gte": self.since, "$lt": self.until}}
+        equal = {"kb_ids": self.kb_id, "origin": self.origin, "agent_id": self.agent_id}
+        match |= {name: value for name, value in equal.items() if value is not None}
+        if self.limited_to is not None:
+            match["$nor"] = [{"kb_ids": {"$elemMatch": {"$nin": list(self.limited_to)}}}, {"kb_ids": []}]
+        return match
+
+
+_ASKED_QUERY: Final[Row] = {
+    "_id": "$same",
+    "query": {"$last": "$query"},
+    "searches": {"$sum": 1},
+    "without_results": {"$sum": {"$cond": [_FOUND_NOTHING, 1, 0]}},
+    "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
+    # $avg ignores null.
+    "mean_results": {"$avg": {"$cond": [_FAILED, None, "$result_count"]}},
+    "mean_ms": {"$avg": "$duration_ms"},
+    "max_ms": {"$max": "$duration_ms"},
+    "last_asked_at": {"$last": "$asked_at"},
+}
+
+
 async def asked(
-    database: Database,
-    organization_id: str,
-    insight: Insight,
-    *,
-    since: datetime,
-    until: datetime,
-    kb_id: str | None = None,
-    origin: Origin | None = None,
-    agent_id: str | None = None,
-    limited_to: Collection[str] | None = None,
-    skip: int,
-    limit: int,
+    database: Database, organization_id: str, insight: Insight, *, wanted: SearchesWanted, skip: int, limit: int
 ) -> tuple[list[AskedQuery], int]:
     """Return one page of queries, and how many there are in all.
 
     They are ordered by how often they were asked, found nothing or failed, or by their mean duration.
-
-    Args:
-        limited_to: KBs outside of which a search that counts was not made; None: all.
     """
-    match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
-    if kb_id is not None:
-        match["kb_ids"] = kb_id
-    if origin is not None:
-        match["origin"] = origin
-    if agent_id is not None:
-        match["agent_id"] = agent_id
-    if limited_to is not None:
-        match["$nor"] = [{"kb_ids": {"$elemMatch": {"$nin": list(limited_to)}}}, {"kb_ids": []}]
-    group = {
-        "_id": "$same",
-        "query": {"$last": "$query"},
-        "searches": {"$sum": 1},
-        "without_results": {"$sum": {"$cond": [_FOUND_NOTHING, 1, 0]}},
-        "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
-        # $avg ignores null.
-        "mean_results": {"$avg": {"$cond": [_FAILED, None, "$result_count"]}},
-        "mean_ms": {"$avg": "$duration_ms"},
-        "max_ms": {"$max": "$duration_ms"},
-        "last_asked_at": {"$last": "$asked_at"},
-    }
     order = {_ORDER[insight]: DESCENDING, "_id": ASCENDING}
     rows = await database[NAME].aggregate(
         [
-            {"$match": match},
+            {"$match": wanted.query(organization_id)},
             {"$sort": {"asked_at": ASCENDING}},
-            {"$group": group},
+            {"$group": _ASKED_QUERY},
             {"$set": {"mean_results": {"$ifNull": ["$mean_results", 0.0]}}},
             {"$match": _WANTED[insight]},
             {

@@ -107,6 +107,8 @@ class EmbeddedChunk:
     page_end: int | None
     heading_path: tuple[str, ...]
     chunk_type: str
+    embedding_text: str | None = None
+    """Text that was embedded in place of `text`. Words are found by it, and no reader gets it."""
 
     def position(self) -> Row:
         """Return the fields that may differ between two occurrences of the same text."""
@@ -172,6 +174,8 @@ def document_of(chunk_id: str) -> str:
     return chunk_id.rsplit(":", 2)[0]
 
 
+CONTENT_FIELDS: Final = ("chunk_hash", "chunk_text", "embedding_text")
+"""Fields of a row that its id is made of."""
 _CHUNK_ID: Final = re.compile(rf"[A-Za-z0-9._-]{{1,128}}:[0-9a-f]{{{_HASH_LENGTH}}}:[0-9]{{1,9}}")
 
 
@@ -181,8 +185,10 @@ def is_chunk_id(value: str) -> bool:
 
 
 def has_content_of_id(row: Row, text_normalization: int) -> bool:
-    """Return whether text and hash of a chunk are those that its id was made of."""
-    passage_hash = hash_passage(row["chunk_hash"], row["chunk_text"], text_normalization)
+    """Return whether a row with `CONTENT_FIELDS` has the texts and the hash that its id was made of."""
+    passage_hash = hash_passage(
+        row["chunk_hash"], row["chunk_text"], text_normalization, embedding_text=row.get("embedding_text")
+    )
     return str(row["_id"]).rsplit(":", 2)[1] == passage_hash[:_HASH_LENGTH]
 
 
@@ -239,7 +245,9 @@ def plan_changes(
     inserted: list[str] = []
     for identity, chunk in wanted.items():
         fields = chunk.position() | carried
-        content = {"chunk_hash": chunk.chunk_hash, "chunk_text": chunk.text, "embedding": to_binary(chunk.vector)}
+        content: Row = {"chunk_hash": chunk.chunk_hash, "chunk_text": chunk.text, "embedding": to_binary(chunk.vector)}
+        if chunk.embedding_text is not None:
+            content["embedding_text"] = chunk.embedding_text
         row = rows.get(identity)
         if row is not None and row["until"] is None:
             # The same id means the same text and vector, unless the row is damaged or the provider has moved.
@@ -270,8 +278,13 @@ def plan_changes(
 
 
 def _has_content(row: Row, content: Row) -> bool:
-    stored = (row.get("chunk_hash"), row["text_hash"], row["vector_hash"])
-    return stored == (content["chunk_hash"], hash_text(content["chunk_text"]), hash_vector(content["embedding"]))
+    stored = (row.get("chunk_hash"), row["text_hash"], row["vector_hash"], row.get("embedding_text"))
+    return stored == (
+        content["chunk_hash"],
+        hash_text(content["chunk_text"]),
+        hash_vector(content["embedding"]),
+        content.get("embedding_text"),
+    )
 
 
 async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) -> None:

@@ -425,8 +425,69 @@ SPU_CHARGED = Counter("kb_spu_charged_total", "SPUs charged; the ledger is the s
 CONTENT_REFUSED = Counter(
     "kb_content_refused_total",
     "Texts that were refused because they contain a credential, by the kind of it."
-    " Rising: someone stores credentials as knowledge.",
+    " Rising: someone stores credentials as knowledge, or in documents of a KB that refuses them.",
     ["pattern"],
+)
+ENTRY_OUTCOMES = Counter(
+    "kb_entry_outcomes_total",
+    "What became of changes of entries: ready (found by searches), waiting (an attempt failed and is repeated), error,"
+    " outdated (of an earlier revision). Many error: see embedding_error of the entries.",
+    ["outcome"],
+)
+IMPORT_ITEMS = Counter(
+    "kb_import_items_total",
+    "Items of imports of knowledge: changed, unchanged, skipped. Many skipped: their reasons are in the answer to the"
+    " caller.",
+    ["outcome"],
+)
+CHECK_INS = Counter(
+    "kb_check_ins_total",
+    "Texts that chat models turned into knowledge: proposed, invalid (no answer could be used), applied. Many invalid:"
+    " name another model in KB_CHAT_MODEL.",
+    ["outcome"],
+)
+SOURCE_RUNS = Counter(
+    "kb_source_runs_total",
+    "Runs of sources that have ended, by kind of the source, trigger and outcome: ok, partial (something was left out),"
+    " error (nothing was read), cancelled. Many error at once: see whether the runner reaches the internet.",
+    ["kind", "trigger", "outcome"],
+)
+SOURCE_RUN_SECONDS = Histogram(
+    "kb_source_run_seconds",
+    "Seconds from the first claim of a run of a source to its end, without previews. Near KB_SOURCE_RUN_MAX_S: servers"
+    " are slow, or sources are large.",
+    ["kind"],
+    buckets=(0.5, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200),
+)
+SOURCE_ITEMS = Counter(
+    "kb_source_items_total",
+    "Items that runs of sources have read, by outcome: created, updated, unchanged, skipped, failed, gone, redirected."
+    " Many failed: see the messages of the runs.",
+    ["outcome"],
+)
+SOURCE_BYTES = Counter("kb_source_bytes_total", "Bytes of the items that runs of sources have read.")
+SOURCE_RUNS_CONTINUED = Counter(
+    "kb_source_runs_continued_total",
+    "Runs of sources that a runner has continued after another one ended or lost MongoDB. Rising without updates:"
+    " runners die; look at their memory.",
+)
+SOURCE_ADDRESSES_REFUSED = Counter(
+    "kb_source_addresses_refused_total",
+    "Addresses of sources that were refused before anything was sent: form (no http or https, another port,"
+    " credentials), not_public (the name leads to a private address, or to none). Rising: someone tries to reach our"
+    " own network; see source.address_refused in the logs.",
+    ["reason"],
+)
+SOURCE_RUNS_OPEN = Gauge(
+    "kb_source_runs_open",
+    "Runs and previews of sources that have not ended, by state: waiting for a runner, running (each runner exports the"
+    " total: use max, not sum). Many waiting: add runners.",
+    ["state"],
+)
+SOURCE_OLDEST_WAITING_SECONDS = MeasuredGauge(
+    "kb_source_oldest_waiting_seconds",
+    "Seconds for which the oldest run or preview of a source has waited for a runner; 0 without any (each runner"
+    " exports the total: use max, not sum). Minutes: add runners.",
 )
 AUTHENTICATION_FAILURES = Counter(
     "kb_authentication_failures_total",

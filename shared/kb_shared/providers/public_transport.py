@@ -12,6 +12,10 @@ from kb_shared.providers.capped_answers import CappedTransport
 from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
 
 
+class _NotPublicAddress(httpcore.ConnectError):
+    """The name leads to a private address, or to none."""
+
+
 class _PublicOnly(AsyncNetworkBackend):
     """Connects to an address that was checked, never to the name; certificates are checked against the name."""
 
@@ -26,7 +30,7 @@ class _PublicOnly(AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
-        failure = httpcore.ConnectError("not a public address")
+        failure: httpcore.ConnectError = _NotPublicAddress("not a public address")
         for address in await _checked(host, port):
             try:
                 return await self._connect.connect_tcp(
@@ -51,6 +55,11 @@ async def _checked(host: str, port: int) -> list[str]:
 def _tls() -> SSLContext:
     """Create the TLS context once for the process: reading the certificates takes 30 ms of CPU."""
     return httpx.create_ssl_context(trust_env=False)
+
+
+def is_refused(error: httpx.HTTPError) -> bool:
+    """Say whether a request failed because its server is not a public one, before anything was sent."""
+    return isinstance(error.__cause__, _NotPublicAddress)
 
 
 def transport_to_named_addresses(*, private: bool) -> httpx.AsyncBaseTransport:

@@ -14,7 +14,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -41,6 +41,11 @@ _SHORTEST_VALUE_CHARACTERS: Final = 4
 _WINDOW_CHARACTERS: Final = 1_000
 _OVERLAP_CHARACTERS: Final = 250
 """Length of the longest key that a detector of the library finds."""
+_PART_CHARACTERS: Final = 100_000
+"""Length of the part of a text that one expression reads at once: no other thread runs meanwhile."""
+_SHARED_CHARACTERS: Final = 25_000
+"""Characters that are in two parts: more than the longest credential that an expression finds."""
+_LONGEST_LINE_TO_KEEP_WHOLE: Final = 10_000
 
 
 class SensitivePattern(StrEnum):
@@ -82,6 +87,24 @@ class SensitiveContent:
 
 def find_sensitive(text: str) -> SensitiveContent | None:
     """Return the first credential in `text`; of two in a line, the more specific one."""
+    for start in _starts_of_parts(text):
+        if (found := _find_in_part(text[start : start + _PART_CHARACTERS])) is not None:
+            return replace(found, line=found.line + text.count("\n", 0, start))
+    return None
+
+
+def _starts_of_parts(text: str) -> Iterator[int]:
+    """Yield the positions of parts, at beginnings of lines or words: half a word may look like a key."""
+    start = 0
+    yield start
+    while start + _PART_CHARACTERS < len(text):
+        latest = start + _PART_CHARACTERS - _SHARED_CHARACTERS
+        before = [text.rfind(end, latest - _LONGEST_LINE_TO_KEEP_WHOLE, latest) + 1 for end in ("\n", " ")]
+        start = next(filter(None, before), latest)
+        yield start
+
+
+def _find_in_part(text: str) -> SensitiveContent | None:
     places = [*_places_of_detectors(text), *_places_of_expressions(text)]
     return min(places, key=lambda place: place.line, default=None)
 

@@ -42,14 +42,18 @@ def for_model(text: str, text_normalization: int) -> str:
     return text if is_blank(folded := fold(text)) else folded
 
 
-def hash_passage(chunk_hash: str, text: str, text_normalization: int) -> str:
+def hash_passage(chunk_hash: str, text: str, text_normalization: int, *, embedding_text: str | None = None) -> str:
     """Return the hash that a chunk's id contains: equal only for chunks with the same `chunk_hash` and text.
 
     Args:
         chunk_hash: SHA-256 in hex of what is embedded of the chunk.
         text: the chunk as it is in its document.
         text_normalization: the one of the knowledge base.
+        embedding_text: text that is embedded in place of `text`, as it was written.
     """
+    if embedding_text is not None:
+        # Only words are found by it besides. No text contains NUL, so no other passage has this hash.
+        return hashlib.sha256(f"{chunk_hash}{text}\x00{embedding_text}".encode()).hexdigest()
     if text_normalization == AS_WRITTEN:
         # Ids of these knowledge bases were always made of the hash of what is embedded.
         return chunk_hash

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Final
 
 import click
@@ -23,8 +24,18 @@ def check_commands(manifests: Manifests) -> Iterator[ManifestFinding]:
             yield ManifestFinding(workload.place, f"the Dockerfile has no stage {image}", "a stage for each image")
         if workload.name in COMMANDS:
             yield from _check_arguments(workload)
-        elif workload.name in SERVICES and {"args", "command"} & workload.container.keys():
-            yield ManifestFinding(workload.place, "it replaces the command of its image", "the command of the image")
+        elif workload.name in SERVICES:
+            yield from _check_program(workload)
+
+
+def _check_program(workload: Workload) -> Iterator[ManifestFinding]:
+    module = SERVICES[workload.name].module
+    expected = None if module is None else ["python", "-m", module]
+    if workload.container.get("command") != expected or "args" in workload.container:
+        wanted = "the command of the image" if expected is None else " ".join(expected)
+        yield ManifestFinding(workload.place, "it replaces the command of its image", wanted)
+    if module is not None and find_spec(f"{module}.__main__") is None:
+        yield ManifestFinding(workload.place, f"there is no program {module}", "a module with __main__.py")
 
 
 def _check_arguments(workload: Workload) -> Iterator[ManifestFinding]:

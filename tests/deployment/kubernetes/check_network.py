@@ -19,10 +19,12 @@ from tests.deployment.kubernetes.manifests import (
 
 DNS_PORT: Final = 53
 MONGODB_PORT: Final = 27017
+WEB_PORT: Final = 80
 HTTPS_PORT: Final = 443
 PRIVATE: Final = ("10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "192.168.1.1", "fd00::1")
-KB_API_PORT: Final = 8080
-CALLERS_OF_KB_API: Final = frozenset({"kb-search"})
+HTTP_PORT: Final = 8080
+CALLERS: Final = {"kb-api": frozenset({"kb-search"}), "kb-knowledge": frozenset({"kb-search"})}
+"""Pods that call a service of ours: kb-search carries out MCP tools with them."""
 SCRAPING_NAMESPACE: Final = "monitoring"
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _NAME_LABEL: Final = "app.kubernetes.io/name"
@@ -59,8 +61,10 @@ def _check_outgoing(manifests: Manifests, workload: Workload, policies: list[Man
         needed |= {int(server.rpartition(":")[2]): "Kafka" for server in servers.split(",")}
     if facts.calls_providers:
         needed[HTTPS_PORT] = "providers"
-    if "KB_API_URL" in manifests.environment_of(workload):
-        needed[KB_API_PORT] = "kb-api"
+    if facts.reads_sources:
+        needed |= dict.fromkeys((WEB_PORT, HTTPS_PORT), "sources")
+    if {"KB_API_URL", "KB_KNOWLEDGE_URL"} & manifests.environment_of(workload).keys():
+        needed[HTTP_PORT] = "kb-api and kb-knowledge"
     for port, what in needed.items():
         if port not in allowed:
             yield ManifestFinding(workload.place, f"no NetworkPolicy allows port {port}", f"a connection to {what}")
@@ -73,9 +77,9 @@ def _check_incoming(workload: Workload, policies: list[Manifest]) -> Iterator[Ma
     peers = [peer for rule in rules for peer in rule["from"]]
     # A peer without a namespace is a pod of ours.
     pods = {peer["podSelector"]["matchLabels"][_NAME_LABEL] for peer in peers if "namespaceSelector" not in peer}
-    if pods != (CALLERS_OF_KB_API if workload.name == "kb-api" else set()):
+    if pods != CALLERS.get(workload.name, set()):
         wrong = f"connections are allowed from {', '.join(sorted(pods)) or 'no pods'}"
-        yield ManifestFinding(workload.place, wrong, "kb-search for kb-api, and none for the others")
+        yield ManifestFinding(workload.place, wrong, "kb-search for kb-api and kb-knowledge, and none for the others")
     namespaces = {
         peer["namespaceSelector"].get("matchLabels", {}).get(_NAMESPACE_LABEL)
         for peer in peers
@@ -101,7 +105,7 @@ def _check_peers(policy: Manifest) -> Iterator[ManifestFinding]:
                 place_of(policy), "it allows connections to every address", "the addresses of the servers"
             )
         for block in (peer["ipBlock"] for peer in rule.get("to", []) if "ipBlock" in peer):
-            if HTTPS_PORT not in {port["port"] for port in rule["ports"]}:
+            if not {WEB_PORT, HTTPS_PORT} & {port["port"] for port in rule["ports"]}:
                 continue
             for address in PRIVATE:
                 if _allows(block, address):

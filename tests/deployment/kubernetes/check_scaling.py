@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kb_indexer.bootstrap import TOPICS_OF_GROUPS
+from kb_indexer.bootstrap import TOPICS_OF_GROUPS as TOPICS_OF_INDEXER
+from kb_knowledge.bootstrap import TOPICS_OF_GROUPS as TOPICS_OF_KNOWLEDGE
 from tests.deployment.kubernetes.check_metrics import check_queries
 from tests.deployment.kubernetes.manifests import Manifest, ManifestFinding, Manifests, check_each, place_of
 
+_TOPICS_OF_GROUPS: Final = {"kb-indexer": TOPICS_OF_INDEXER, "kb-knowledge": TOPICS_OF_KNOWLEDGE}
+"""By the name of the Deployment."""
 _SCALERS: Final = ("HorizontalPodAutoscaler", "ScaledObject")
 _SASL: Final = {
     "PLAIN": "plaintext",
@@ -42,7 +45,7 @@ def _check_scaled_object(manifests: Manifests, scaler: Manifest) -> Iterator[Man
     spec, place = scaler["spec"], place_of(scaler)
     if not 1 <= spec["minReplicaCount"] <= spec["maxReplicaCount"]:
         wrong = f"{spec['minReplicaCount']} to {spec['maxReplicaCount']} replicas"
-        yield ManifestFinding(place, wrong, "a range from 1: an indexer also sends the outbox and repeats jobs")
+        yield ManifestFinding(place, wrong, "a range from 1: each also has work that no trigger sees")
     workload = manifests.find_workload(_target(scaler))
     if workload is None:
         return
@@ -53,7 +56,7 @@ def _check_scaled_object(manifests: Manifests, scaler: Manifest) -> Iterator[Man
         if trigger["type"] == "kafka":
             yield from _check_credentials(manifests, trigger, place=place)
             yield from _check_connection(trigger["metadata"], settings, place=place)
-            yield from _check_topic(spec, trigger["metadata"], settings.get("KB_KAFKA_TOPIC_PREFIX", ""), place=place)
+            yield from _check_topic(scaler, trigger["metadata"], settings.get("KB_KAFKA_TOPIC_PREFIX", ""))
 
 
 def _check_credentials(manifests: Manifests, trigger: Manifest, *, place: str) -> Iterator[ManifestFinding]:
@@ -64,8 +67,10 @@ def _check_credentials(manifests: Manifests, trigger: Manifest, *, place: str) -
         yield ManifestFinding(place, f"trigger {trigger['name']} has no credentials", f"authenticationRef {known[0]}")
 
 
-def _check_topic(spec: Manifest, metadata: Mapping[str, str], prefix: str, *, place: str) -> Iterator[ManifestFinding]:
-    groups = {prefix + group: {prefix + topic.name: topic for topic in of} for group, of in TOPICS_OF_GROUPS.items()}
+def _check_topic(scaler: Manifest, metadata: Mapping[str, str], prefix: str) -> Iterator[ManifestFinding]:
+    spec, place = scaler["spec"], place_of(scaler)
+    topics = _TOPICS_OF_GROUPS.get(_target(scaler), {})
+    groups = {prefix + group: {prefix + topic.name: topic for topic in of} for group, of in topics.items()}
     group, name = metadata["consumerGroup"], metadata["topic"]
     if group not in groups or name not in groups[group]:
         yield from check_each([group], groups, place=place, what="consumer group")

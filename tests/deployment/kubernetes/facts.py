@@ -13,6 +13,7 @@ from kb_api.bootstrap import create_kb_api
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
 from kb_knowledge.bootstrap import create_app as create_knowledge_app
+from kb_knowledge.runner.settings import RunnerSettings
 from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.backup.deployments import SourceSettings
 from kb_reconciler.settings import ReconcilerSettings
@@ -34,6 +35,8 @@ class PodFacts:
 
     settings: type[CommonSettings]
     image: str
+    module: str | None = None
+    """Program that it runs in place of that of its image."""
 
     @property
     def uses_kafka(self) -> bool:
@@ -41,7 +44,12 @@ class PodFacts:
 
     @property
     def calls_providers(self) -> bool:
-        return issubclass(self.settings, EmbeddingSettings)
+        return issubclass(self.settings, EmbeddingSettings) and not self.reads_sources
+
+    @property
+    def reads_sources(self) -> bool:
+        """Return whether it connects to web sites and MCP servers that users name."""
+        return self.settings is RunnerSettings
 
     @property
     def serves_callers(self) -> bool:
@@ -54,6 +62,7 @@ SERVICES: Final = {
     "kb-indexer": PodFacts(IndexerSettings, "kb-indexer"),
     "kb-search": PodFacts(SearchSettings, "kb-search"),
     "kb-knowledge": PodFacts(KnowledgeSettings, "kb-knowledge"),
+    "kb-knowledge-runner": PodFacts(RunnerSettings, "kb-knowledge", "kb_knowledge.runner"),
     "kb-reconciler": PodFacts(ReconcilerSettings, "kb-reconciler"),
 }
 COMMANDS: Final = {
@@ -123,6 +132,9 @@ def stop_seconds(service: str) -> float:
     )
     if service == "kb-api":
         return float(max(server.GRACE_S, last_batch_s + producer_s))
+    if service == "kb-knowledge-runner":
+        # Its runs are released, and other replicas continue them.
+        return float(server.GRACE_S)
     if service == "kb-reconciler":
         return float(producer_s + server.GRACE_S)
     consumer_s = (

@@ -5,6 +5,7 @@ from typing import Final
 from tests.deployment.kubernetes.planting import (
     INDEXER,
     INGRESS,
+    RUNNER,
     SEARCH,
     PlantedMistake,
     annotate,
@@ -112,6 +113,24 @@ NETWORK: Final = [
         of_policy("to-providers", lambda spec: selected(spec).append("kb-reconciler")),
         "Deployment kb-reconciler",
         "allows port 443",
+    ),
+    PlantedMistake(
+        "entries-to-sources",
+        of_policy("to-sources", lambda spec: selected(spec).append("kb-knowledge")),
+        "Deployment kb-knowledge",
+        "allows port 80",
+    ),
+    PlantedMistake(
+        "runner-to-kafka",
+        of_policy("to-kafka", lambda spec: selected(spec).append("kb-knowledge-runner")),
+        RUNNER,
+        "allows port 9093",
+    ),
+    PlantedMistake(
+        "runner-to-our-own-network",
+        of_policy("to-sources", lambda spec: spec["egress"][0]["to"][0]["ipBlock"]["except"].remove("10.0.0.0/8")),
+        "NetworkPolicy to-sources",
+        "10.1.2.3",
     ),
     PlantedMistake(
         "backup-without-mongodb",

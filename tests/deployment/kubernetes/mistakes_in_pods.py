@@ -5,6 +5,7 @@ from typing import Final
 from tests.deployment.kubernetes.planting import (
     API,
     INDEXER,
+    RUNNER,
     SEARCH,
     PlantedMistake,
     in_container,
@@ -220,6 +221,12 @@ WORKLOADS: Final = [
         in_container("kb-set-up", lambda each: each["args"].append("--wait"), kind="Job"),
         "Job kb-set-up",
         "kb set-up has no option --wait",
+    ),
+    PlantedMistake(
+        "runner-without-its-program",
+        in_container("kb-knowledge-runner", lambda each: each.pop("command")),
+        RUNNER,
+        "it replaces the command",
     ),
     PlantedMistake(
         "command-of-another-service",

@@ -49,6 +49,16 @@ SCALING: Final = [
     ),
     PlantedMistake("keda-without-tls", of_trigger(0, "tls", "disable"), SCALER, "tls of document-events is disable"),
     PlantedMistake(
+        "group-of-another-service",
+        in_object(
+            "ScaledObject",
+            "kb-knowledge",
+            lambda each: each["spec"]["triggers"][0]["metadata"].update(consumerGroup="kb-indexer-sync"),
+        ),
+        "ScaledObject kb-knowledge",
+        "'kb-indexer-sync'",
+    ),
+    PlantedMistake(
         "unknown-target",
         of_scaler(lambda spec: spec["scaleTargetRef"].update(name="kb-reconcilier")),
         SCALER,

@@ -119,6 +119,7 @@ def with_rule(expression: str) -> Plant:
 
 API: Final = "Deployment kb-api"
 INDEXER: Final = "Deployment kb-indexer"
+RUNNER: Final = "Deployment kb-knowledge-runner"
 SEARCH: Final = "Deployment kb-search"
 SCALER: Final = "ScaledObject kb-indexer"
 INGRESS: Final = "Ingress knowledge-bases"

@@ -10,7 +10,16 @@ from tests.deployment.kubernetes.manifests import NAME_LABEL, OVERLAYS, ROOT, re
 
 UPDATE: Final = (ROOT / "docs/how-to/update.md").read_text()
 DEPLOY: Final = (ROOT / "docs/how-to/deploy-on-kubernetes.md").read_text()
-ORDER: Final = ["kb-set-up", "kb-indexer", "kb-api", "kb-search", "kb-knowledge", "kb-reconciler", "kb-backup"]
+ORDER: Final = [
+    "kb-set-up",
+    "kb-indexer",
+    "kb-api",
+    "kb-search",
+    "kb-knowledge",
+    "kb-knowledge-runner",
+    "kb-reconciler",
+    "kb-backup",
+]
 
 
 def section(page: str, title: str) -> str:

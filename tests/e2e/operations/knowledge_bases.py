@@ -63,6 +63,7 @@ async def check_create(organization: StockedOrganization) -> None:
         "text_analyzer": "lucene.english",
         "filterable_metadata": ["year"],
         "max_chunks_per_document": 7,
+        "refuse_sensitive": True,
         "rate_limits": {"requests_per_minute": 30},
     }
     answer = await organization.client.knowledge_bases.create(**given)

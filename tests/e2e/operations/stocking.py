@@ -49,15 +49,35 @@ async def client_of_new_organization(
     running: RunningSystem, *, http: httpx.AsyncClient
 ) -> AsyncIterator[tuple[AsyncClient, ApiKey]]:
     """Yield a client with the first key of an organization, and this key."""
-    stack = running.system.stack
+    key, whole_key = await add_organization(running)
+    base_url = running.system.stack.base_url
+    async with AsyncClient(base_url, organization=key.organization_id, api_key=whole_key, http=http) as client:
+        yield client, key
+
+
+async def add_organization(running: RunningSystem) -> tuple[ApiKey, str]:
+    """Store the first key of a new organization; return it, and the secret that callers send."""
     key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(
         key_id, f"operations-{uuid4().hex[:8]}", "first", frozenset({Scope.ADMIN}), datetime.now(UTC), None, None
     )
-    pepper = stack.environment["KB_API_KEY_PEPPER"]
+    pepper = running.system.stack.environment["KB_API_KEY_PEPPER"]
     assert await api_keys.insert(running.system.database, key, whole_key=whole_key, pepper=pepper)
-    async with AsyncClient(stack.base_url, organization=key.organization_id, api_key=whole_key, http=http) as client:
-        yield client, key
+    return key, whole_key
+
+
+@asynccontextmanager
+async def http_of_new_organization(running: RunningSystem) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client of an organization that the oracle does not watch."""
+    key, whole_key = await add_organization(running)
+    async with httpx.AsyncClient(
+        base_url=f"{running.system.stack.base_url}/v0/orgs/{key.organization_id}",
+        headers={"Authorization": f"Bearer {whole_key}"},
+        timeout=30,
+        trust_env=False,
+        verify=NO_TLS,
+    ) as http:
+        yield http
 
 
 @asynccontextmanager

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -114,6 +115,13 @@ class ModelControls:
 
 @pytest.fixture
 async def provider(model_server: ModelServerProcess) -> AsyncIterator[ModelControls]:
+    async with model_controls(model_server) as controls:
+        yield controls
+
+
+@asynccontextmanager
+async def model_controls(model_server: ModelServerProcess) -> AsyncIterator[ModelControls]:
+    """Yield the controls of a model server whose models have no faults before and after."""
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         await http.delete("/admin/hash")
         yield ModelControls(http)

@@ -252,11 +252,14 @@ class Replica:
 
     async def retag_kb(self, kb: KnowledgeBase, *tag_ids: str) -> None:
         await tags.register(self.database, kb.organization_id, tag_ids=tag_ids)
+        await self.change_kb(kb, tag_ids=list(tag_ids))
+
+    async def change_kb(self, kb: KnowledgeBase, **fields: Any) -> None:
         await change_knowledge_base(
             self.database,
             _caller(kb),
             kb_id=kb.kb_id,
-            requested=ChangeKnowledgeBase(tag_ids=list(tag_ids)),
+            requested=ChangeKnowledgeBase(**fields),
             max_chunks_limit=ApiSettings().max_chunks_per_document,
             life_cycle=self.life_cycle,
         )
@@ -370,6 +373,7 @@ class Tenant:
         chunker_type: ChunkerType = ChunkerType.RECURSIVE,
         chunk_size: int = CHUNK_SIZE,
         normalization: int = text_normalization.CURRENT,
+        refuse_sensitive: bool = False,
     ) -> KnowledgeBase:
         """Create the KB as the life cycle of kb-api does: with its slots, its collection and both kinds of indexes."""
         kb = build_knowledge_base(
@@ -383,6 +387,7 @@ class Tenant:
             embedding_dimensions=dimensions,
             max_chunks_per_document=max_chunks,
             text_normalization=normalization,
+            refuse_sensitive=refuse_sensitive,
         )
 
         async def work(session: MongoSession) -> None:

@@ -10,7 +10,7 @@ import structlog
 from kb_contracts import topics
 from kb_contracts.cloudevents import encode
 from kb_contracts.commands import Reason, SyncDocument
-from kb_contracts.outcomes import DocumentIndexFailed
+from kb_contracts.outcomes import DocumentIndexFailed, DocumentRejected
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, replace_document
 from kb_indexer.sync_failures import MAX_ATTEMPTS
@@ -502,6 +502,32 @@ async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid(
     assert job.error_message == "3 chunks; the knowledge base takes at most 2 a document"
     assert await provider.inputs() == 2
     await tenant.assert_holds(kb, {"e": text_of(7, 8)})
+
+
+async def test_a_text_with_a_credential_fails_where_it_is_refused_and_is_indexed_elsewhere(
+    tenant: Tenant, indexer: Replica, provider: ModelControls
+) -> None:
+    refusing, other = await tenant.create_kb("a", refuse_sensitive=True), await tenant.create_kb("a", "b")
+    credential = "hunter2-Xy77-kk"
+    leak = f"{TEXT}\npassword = {credential}"
+    await indexer.publish(tenant.ocr("d", leak), tenant.ocr("e", "Reset your password."))
+    await indexer.work()
+
+    job = await the_job(tenant)
+    assert (job.kb_id, job.document_id, job.state) == (refusing.kb_id, "d", IndexJobState.FAILED)
+    assert job.error_type == "sensitive_content"
+    line = leak.count("\n") + 1
+    assert (job.error_message or "").startswith(f"line {line} contains a credential (password)")
+    await tenant.assert_holds(refusing, {"e": "Reset your password."})
+    await tenant.assert_holds(other, {"d": leak, "e": "Reset your password."})
+
+    [failure] = await failures_of(tenant)
+    rows = await tenant.database[outbox.NAME].find({"key": f"{tenant.organization_id}/{refusing.kb_id}"}).to_list()
+    values = [row["value"] for row in rows if DocumentRejected.TYPE.encode() in row["value"]]
+    [rejection] = decoded(values, DocumentRejected)
+    assert (rejection.document_id, rejection.kb_id, rejection.reason) == ("d", refusing.kb_id, "sensitive-content")
+    assert rejection.revision == failure.revision is not None
+    assert credential.encode() not in b"".join(row["value"] for row in rows)
 
 
 async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(

@@ -49,6 +49,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
         "filterable_metadata": [],
         "max_chunks_per_document": 2000,
         "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
+        "refuse_sensitive": False,
         "status": "creating",
         "warnings": [],
         "document_count": 0,

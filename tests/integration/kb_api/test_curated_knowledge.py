@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kb_contracts.knowledge.entry_fields import FILTERABLE_ENTRY_FIELDS
 from kb_shared.mongo.knowledge_bases import KnowledgeBaseKind
 from tests.integration.kb_api.organization import OrganizationClient
 
@@ -47,9 +48,29 @@ async def knowledge_base_of_entries(organization: OrganizationClient) -> str:
     """Make a KB that of the entries, as the service `knowledge` stores it."""
     kb_id = str((await organization.create(name="Knowledge"))["kb_id"])
     await organization.database["knowledge_bases"].update_one(
-        {"_id": kb_id}, {"$set": {"kind": KnowledgeBaseKind.KNOWLEDGE, "tag_ids": ["kb.knowledge"]}}
+        {"_id": kb_id},
+        {
+            "$set": {
+                "kind": KnowledgeBaseKind.KNOWLEDGE,
+                "tag_ids": ["kb.knowledge"],
+                "filterable_metadata": [*FILTERABLE_ENTRY_FIELDS],
+            }
+        },
     )
     return kb_id
+
+
+async def test_the_knowledge_base_of_entries_keeps_the_filters_of_searches_for_entries(
+    organization: OrganizationClient,
+) -> None:
+    path = f"/knowledge-bases/{await knowledge_base_of_entries(organization)}"
+    for kept in (0, len(FILTERABLE_ENTRY_FIELDS) - 1):
+        fewer = {"filterable_metadata": [*FILTERABLE_ENTRY_FIELDS[:kept]]}
+        refused = await organization.refused("PUT", path, json=fewer)
+        assert refused == (409, "knowledge-kb-fixed")
+    added = [*FILTERABLE_ENTRY_FIELDS, "year"]
+    changed = await organization.ok("PUT", path, json={"filterable_metadata": added})
+    assert changed["filterable_metadata"] == added
 
 
 async def test_the_knowledge_base_of_entries_keeps_its_tag_and_is_not_deleted(

@@ -18,6 +18,7 @@ from kb_shared.mongo import api_keys, backfills, index_jobs
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
 from tests.indexes import create_all_indexes
+from tests.integration.indexer.conftest import ModelControls, model_controls
 from tests.integration.indexer.support import replica
 from tests.integration.knowledge.author import Author
 
@@ -53,6 +54,12 @@ async def knowledge_http(knowledge_database: Database, settings: KnowledgeSettin
     async with httpx.AsyncClient(transport=transport, base_url="http://knowledge") as client:
         yield client
     await chat.close()
+
+
+@pytest.fixture
+async def provider(model_server: ModelServerProcess) -> AsyncIterator[ModelControls]:
+    async with model_controls(model_server) as controls:
+        yield controls
 
 
 @pytest.fixture

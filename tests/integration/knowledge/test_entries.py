@@ -11,10 +11,12 @@ from kb_knowledge.entry_events import event_id
 from kb_knowledge.watch_pending import note_waiting
 from kb_shared.mongo import citations, document_index, knowledge_bases, knowledge_entries, vectors
 from kb_shared.mongo.citations import RunCitation
+from kb_shared.mongo.database import in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import UNKNOWN_DIMENSIONS, Status
-from kb_shared.mongo.knowledge_entries import EntryKey
-from tests.integration.indexer.support import record, text_of
+from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry
+from tests.integration.indexer.conftest import ModelControls
+from tests.integration.indexer.support import Tenant, record, text_of
 from tests.integration.knowledge.author import Author
 
 
@@ -64,6 +66,8 @@ async def test_fields_of_entries_are_checked(author: Author) -> None:
         assert await author.refused("POST", "", json=wrong) == (422, "validation-error")
     secret = {"title": "t", "content": "password = hunter2-Xy77-kk"}
     assert await author.refused("POST", "", json=secret) == (422, "sensitive-content")
+    tagged = titled | {"tags": ["a", "ghp_" + "q7Wc2ZrT9vXb4KmN8sLd3FgH6jPy1AeUo5Ri"]}
+    assert await author.refused("POST", "", json=tagged) == (422, "sensitive-content")
     assert (await author.write("First line\nand more", title=None, knowledge_type="fact"))["title"] == "First line"
     await author.write(entry_id="mine")
     assert await author.refused("POST", "", json=titled | {"entry_id": "mine"}) == (409, "entry-exists")
@@ -238,6 +242,67 @@ async def test_an_entry_that_waits_for_its_provider_shows_why_and_heals_by_itsel
     await author.index()
     healed = await author.read(entry_id)
     assert (healed["embedding_status"], healed["embedding_error"]) == ("ready", None)
+
+
+async def test_while_the_provider_is_away_entries_are_pending_then_errors_and_heal_by_themselves(
+    author: Author, provider: ModelControls
+) -> None:
+    before = (await author.write(text_of(1)))["entry_id"]
+    await author.build_knowledge_base()
+    await author.index()
+    await provider.program_faults({"status": 503})
+    new = (await author.write(text_of(2)))["entry_id"]
+    await author.ok("PATCH", f"/{before}", json={"content": text_of(3)})
+    await author.index()
+    assert [await author.status(each) for each in (before, new)] == ["pending", "pending"]
+    assert await note_waiting(author.database, age=timedelta(0)) == 2
+    for entry_id in (before, new):
+        failed = await author.read(entry_id)
+        assert (failed["embedding_status"], failed["embedding_error"]["type"]) == ("error", "provider_5xx")
+        assert failed["embedding_error"]["next_attempt_at"] is not None
+    # What was searchable still is, and a change of what failed is one more state to wait for.
+    assert await live_texts(author, before) == [text_of(1)]
+    changed = await author.ok("PATCH", f"/{before}", json={"content": text_of(4)})
+    assert (changed["embedding_status"], changed["embedding_error"]) == ("pending", None)
+
+    await provider.program_faults()
+    await Tenant(author.database, author.organization_id).make_due()
+    await author.index()
+    assert [await author.status(each) for each in (before, new)] == ["ready", "ready"]
+    assert await live_texts(author, before) == [text_of(4)]
+
+
+async def test_all_who_wrote_an_entry_are_its_authors_until_its_content_is_replaced(author: Author) -> None:
+    entry_id = (await author.write("Text."))["entry_id"]
+    key = EntryKey(author.organization_id, entry_id)
+    entry = await knowledge_entries.get(author.database, key)
+    first = entry.created_by
+    assert entry.authors == (first,)
+    for by, fields, authors in (
+        ("other", {"title": "New title"}, (first, "other")),
+        (first, {"tags": ("a",)}, (first, "other")),
+        ("other", {"content": "New."}, ("other",)),
+        (first, {"source_id": "s1", "content": "Fetched."}, None),
+    ):
+        entry = await change(author, entry, by=by, **fields)
+        assert entry.authors == authors
+    await in_transaction(
+        author.database,
+        lambda session: knowledge_entries.unlink_source(
+            author.database, session, author.organization_id, source_id="s1"
+        ),
+    )
+    entry = await knowledge_entries.get(author.database, key)
+    assert (await change(author, entry, by=first, tags=("b",))).authors is None
+    assert (await change(author, entry, by=first, content="Mine.")).authors == (first,)
+
+
+async def change(author: Author, entry: KnowledgeEntry, *, by: str, **fields: Any) -> KnowledgeEntry:
+    await in_transaction(
+        author.database,
+        lambda session: knowledge_entries.change(author.database, session, entry, fields=fields, by=by),
+    )
+    return await knowledge_entries.get(author.database, entry.key)
 
 
 async def test_pages_show_each_entry_once_with_totals_of_all_that_match(author: Author) -> None:

@@ -86,6 +86,7 @@ async def test_what_is_still_wrong_after_the_retries_is_a_warning(author: Author
     await model.says(says("No."))
     refusal = await call(author, "POST", "/knowledge:structure", json={"text": TEXT, "model": model.name})
     assert (refusal.status_code, refusal.json()["type"]) == (422, "invalid-answer")
+    assert (await answer(author, "GET", "/check-ins"))["total_count"] == 1
     assert len(await model.requests()) == 3
 
 

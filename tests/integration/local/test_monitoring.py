@@ -48,9 +48,7 @@ def test_a_local_prometheus_differs_from_that_of_compose_only_in_addresses() -> 
 
 def test_every_service_has_a_job_of_its_name() -> None:
     jobs = {job["job_name"] for job in localized()["scrape_configs"]}
-    # The runner of sources has no job yet.
-    services = {service for service in ALL_SERVICES if service != "kb_knowledge.runner"}
-    assert jobs == {service.replace("_", "-") for service in services}
+    assert jobs == {re.sub("[_.]", "-", service) for service in ALL_SERVICES}
 
 
 def test_another_interval_is_that_of_scrapes_and_of_rules() -> None:

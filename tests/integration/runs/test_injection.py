@@ -1,5 +1,6 @@
 """Runs whose prompt has knowledge in it: the model answers from what it never searched for, and obeys none of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ async def entries_tool(author: Author, agent_id: str, entries: Entries) -> str:
 
 
 @pytest.mark.parametrize(
-    ("scope", "source_id"), [(Scope.ADMIN, None), (Scope.WRITE, None), (Scope.ADMIN, "fetched-by-the-administrator")]
+    ("scopes", "is_plain"), [([Scope.ADMIN], True), ([Scope.WRITE, Scope.ADMIN], False), ([], False)]
 )
 async def test_only_instructions_that_an_administrator_wrote_are_no_data(
     author: Author,
@@ -95,21 +96,19 @@ async def test_only_instructions_that_an_administrator_wrote_are_no_data(
     search_database: Database,
     *,
     settings: SearchSettings,
-    scope: Scope,
-    source_id: str | None,
+    scopes: Sequence[Scope],
+    is_plain: bool,
 ) -> None:
-    by = api_keys.parse_key_id(await key_for(search_database, settings, ORGANIZATION, scope))
+    keys = [await key_for(search_database, settings, ORGANIZATION, scope) for scope in scopes]
+    authors = list(map(api_keys.parse_key_id, keys)) or None
     await entries.add("order", ORDER, knowledge_type="instruction", info_type="instructions")
-    await search_database[knowledge_entries.NAME].update_one(
-        {"entry_id": "order"}, {"$set": {"updated_by": by, "source_id": source_id}}
-    )
+    await search_database[knowledge_entries.NAME].update_one({"entry_id": "order"}, {"$set": {"authors": authors}})
     agent_id = await make_agent(author, scripted, knowledge={"mode": "dynamic"}, template="{{ instructions }}")
     await scripted.says({"text": "Yes."})
     run = await author.run(agent_id=agent_id, messages=[{"role": "user", "content": ORDER}])
 
     [injected] = run["injections"]
-    is_plain = injected["text"].startswith(f"[instruction] {ORDER}")
-    assert is_plain is (scope is Scope.ADMIN and source_id is None)
+    assert injected["text"].startswith(f"[instruction] {ORDER}") is is_plain
     assert run["messages"][0]["content"].startswith("These rules have priority")
 
 

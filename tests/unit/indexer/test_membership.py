@@ -117,6 +117,20 @@ def test_a_new_revision_of_the_same_content_is_only_acknowledged() -> None:
     assert decide(document("a", "b", revision=2), k, indexed(d, k)) is Action.REFRESH
 
 
+def test_what_was_indexed_unchecked_is_checked_once_the_knowledge_base_refuses_credentials() -> None:
+    d, accepting, refusing = document("a"), kb("a"), kb("a", refuse_sensitive=True)
+    unchecked = indexed(d, accepting)
+    checked = replace(unchecked, content_checked=True)
+    assert decide(d, accepting, unchecked) is Action.NOTHING
+    assert decide(d, accepting, checked) is Action.NOTHING
+    assert decide(d, refusing, checked) is Action.NOTHING
+    for changed in (d, document("a", revision=2), document("a", "b")):
+        assert decide(changed, refusing, unchecked) is Action.CHECK
+    assert decide(document("a", "b"), refusing, checked) is Action.REFRESH
+    assert decide(document("a", text="t2"), refusing, unchecked) is Action.INDEX
+    assert decide(document("b"), refusing, unchecked) is Action.REMOVE
+
+
 @pytest.mark.parametrize("field", ["name", "description", "min_score", "coalesce_neighbors", "status", "tags_version"])
 def test_settings_that_do_not_affect_chunks_or_vectors_do_not_change_the_configuration_hash(field: str) -> None:
     assert kb("a", **{field: "other"}).config_hash == kb("b").config_hash

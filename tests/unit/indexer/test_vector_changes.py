@@ -136,6 +136,29 @@ def test_a_document_that_has_not_changed_writes_nothing() -> None:
     assert swap(rows, "pqr", version=2) == Changes([], (), 0)
 
 
+def test_a_row_has_the_text_that_is_embedded_in_place_of_its_own_and_gets_it_back_when_it_is_damaged() -> None:
+    def plan(version: int, *before: Mapping[str, Any]) -> Changes:
+        embedded = replace(chunk(0, "p"), embedding_text="q")
+        return plan_changes(
+            scope=SCOPE,
+            document_id="d",
+            chunks=[embedded],
+            metadata=chunk_metadata("a"),
+            version=version,
+            before=list(map(as_found, before)),
+        )
+
+    [insert] = plan(1).writes
+    assert isinstance(insert, InsertOne)
+    row = dict(insert._doc)
+    assert (row["chunk_text"], row["embedding_text"]) == ("p", "q")
+    assert plan(2, row).writes == []
+    [repair] = plan(2, row | {"embedding_text": "x"}).writes
+    assert isinstance(repair, UpdateOne)
+    assert isinstance(repair._doc, Mapping)
+    assert repair._doc["$set"]["embedding_text"] == "q"
+
+
 @pytest.mark.parametrize(
     "harm", [{"chunk_text": "x"}, {"chunk_hash": "x"}, {"embedding": to_binary(chunk(0, "x").vector)}]
 )

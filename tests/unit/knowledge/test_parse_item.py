@@ -1,7 +1,11 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from kb_client.files.extraction import WebLinks
-from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable
+from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable, SaveFile
 
 PAGE = """\
 <html><head><title>Travel</title><meta name="ROBOTS" content="noarchive, nofollow"><base href="/docs/">
@@ -11,9 +15,15 @@ PAGE = """\
 <aside>Related</aside><footer>Imprint</footer></body></html>"""
 
 
-async def test_a_page_gives_its_text_and_where_it_leads() -> None:
+@pytest.fixture(scope="module")
+def parser() -> Iterator[ItemParser]:
+    """One process for all tests, because it takes half a second to start."""
     with ItemParser() as parser:
-        parsed = await parser.parse_page(PAGE.encode(), media_type="text/html", charset=None, name="page")
+        yield parser
+
+
+async def test_a_page_gives_its_text_and_where_it_leads(parser: ItemParser) -> None:
+    parsed = await parser.parse_page(PAGE.encode(), media_type="text/html", charset=None, name="page")
     assert (parsed.document_name, parsed.text) == (
         "Travel",
         "# Hotels\n\nA night costs 140 euros.\n\nSecond Here Third",
@@ -35,18 +45,25 @@ async def test_a_page_gives_its_text_and_where_it_leads() -> None:
         ('<meta charset="cp1252">Grüße'.encode("cp1252"), None),
     ],
 )
-async def test_the_charset_that_the_server_names_counts_if_it_is_one(body: bytes, charset: str | None) -> None:
-    with ItemParser() as parser:
-        parsed = await parser.parse_page(body, media_type="text/html", charset=charset, name="page")
+async def test_the_charset_that_the_server_names_counts_if_it_is_one(
+    parser: ItemParser, body: bytes, charset: str | None
+) -> None:
+    parsed = await parser.parse_page(body, media_type="text/html", charset=charset, name="page")
     assert parsed.text == "Grüße"
 
 
-async def test_hostile_pages_and_files_are_problems_and_the_next_one_is_parsed() -> None:
-    with ItemParser() as parser:
-        for name, content in [("a.pdf", b"%PDF-1.7 broken"), ("a.docx", b"PK no zip"), ("a.txt", b"\x00\x01\x02" * 99)]:
-            with pytest.raises(ItemUnreadable):
-                await parser.parse_file(content, filename=name)
+def saving(content: bytes) -> SaveFile:
+    async def save(path: Path) -> None:
+        await asyncio.to_thread(path.write_bytes, content)
+
+    return save
+
+
+async def test_hostile_pages_and_files_are_problems_and_the_next_one_is_parsed(parser: ItemParser) -> None:
+    for name, content in [("a.pdf", b"%PDF-1.7 broken"), ("a.docx", b"PK no zip"), ("a.txt", b"\x00\x01\x02" * 99)]:
         with pytest.raises(ItemUnreadable):
-            await parser.parse_page(b"<div>" * 200_000 + b"deep", media_type="text/html", charset=None, name="page")
-        parsed = await parser.parse_file(b"Fine.", filename="../../etc/notes.txt")
+            await parser.parse_file(saving(content), filename=name)
+    with pytest.raises(ItemUnreadable):
+        await parser.parse_page(b"<div>" * 30_000 + b"deep", media_type="text/html", charset=None, name="page")
+    parsed = await parser.parse_file(saving(b"Fine."), filename="../../etc/notes.txt")
     assert parsed.text == "Fine."

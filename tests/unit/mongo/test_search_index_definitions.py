@@ -70,6 +70,16 @@ def test_any_other_difference_between_definitions_is_noticed(found: dict[str, An
     assert not is_defined_as(found, wanted)
 
 
+def test_words_of_embedding_texts_are_found_once_the_index_is_built_for_them() -> None:
+    def is_indexed(text_normalization: int, rebuilds: int) -> bool:
+        index = build_text_index("lucene.german", text_normalization=text_normalization, rebuilds=rebuilds)
+        return "embedding_text" in index.document["definition"]["mappings"]["fields"]
+
+    assert is_indexed(2, 0)
+    assert is_indexed(1, 1)
+    assert not is_indexed(1, 0)
+
+
 def test_the_definition_of_a_knowledge_base_without_normalization_is_what_it_always_was() -> None:
     # Another one would have the index of every such knowledge base built again.
     assert build_text_index("lucene.german").document["definition"] == {

@@ -156,7 +156,7 @@ def test_a_member_that_can_not_be_read_is_named(fault: str, tmp_path: Path) -> N
 
 BAD_MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "another format": ({"format": "tar"}, "manifest.json names another format"),
-    "newer version": ({"schema_version": 3}, "schema version 3, and this version of kb reads up to 2: update kb"),
+    "newer version": ({"schema_version": 4}, "schema version 4, and this version of kb reads up to 3: update kb"),
     "no version": ({"schema_version": None}, "manifest.json has no schema_version"),
     "unknown contents": ({"contents": "some"}, "manifest.json: contents"),
     "fewer members": ({"contents": "config-only"}, "has members other than manifest.json, knowledge_base.json"),

@@ -11,6 +11,7 @@ import pytest
 from kb_knowledge.content_check import refuse_sensitive
 from kb_shared.errors import RequestError
 from kb_shared.observability.metrics import CONTENT_REFUSED
+from kb_shared.text import sensitive_content
 from kb_shared.text.sensitive_content import find_sensitive
 
 FOLDER: Final = Path(__file__).parent
@@ -47,6 +48,21 @@ def test_a_credential_in_the_middle_of_a_long_line_is_found() -> None:
             place = find_sensitive("max 200 tokens\n" + "word " * 347 + decode(row) + " word" * 500)
             assert place is not None, row
             assert place.line == 2
+
+
+def test_a_credential_is_found_where_the_parts_of_a_long_text_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensitive_content, "_PART_CHARACTERS", 5_000)
+    monkeypatch.setattr(sensitive_content, "_SHARED_CHARACTERS", 2_500)
+    monkeypatch.setattr(sensitive_content, "_LONGEST_LINE_TO_KEEP_WHOLE", 200)
+    assert max(len(decode(row)) for row in CREDENTIALS) < 2_500
+    for row in CREDENTIALS:
+        # The second part begins at 2,500, and the first one ends at 5,000.
+        for line, before in (("Of a page.\n", 2_400), ("word ", 4_800), ("Of a page.\n", 4_960)):
+            text = (line * 1_000)[:before] + "\n" + decode(row)
+            place = find_sensitive(f"{text}\n" + line * 200)
+            assert place is not None, row
+            assert place.line == text.count("\n", 0, before + 1) + row["line"]
+    assert find_sensitive("\n".join(HARMLESS)) is None
 
 
 def test_no_text_takes_more_time_than_its_length_explains() -> None:

@@ -42,7 +42,7 @@ class AsyncKnowledge(AsyncResource):
             query={
                 "q": q,
                 "limit": limit,
-                "types": types if types is None or isinstance(types, str) else ",".join(types),
+                "types": types if types is None or isinstance(types, str) else ",".join(types) or None,
                 "origin": origin,
                 "agent_id": agent_id,
             },

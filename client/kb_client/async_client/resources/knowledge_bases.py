@@ -57,6 +57,7 @@ class AsyncKnowledgeBases(AsyncResource):
         text_analyzer: TextAnalyzer | Unset = UNSET,
         filterable_metadata: Sequence[str] | Unset = UNSET,
         max_chunks_per_document: int | Unset | None = UNSET,
+        refuse_sensitive: bool | Unset = UNSET,
         rate_limits: RateLimits | Mapping[str, int | None] | Unset = UNSET,
     ) -> ApiCall[KnowledgeBaseView]:
         """Create a knowledge base of all documents with one of the tags."""
@@ -78,6 +79,7 @@ class AsyncKnowledgeBases(AsyncResource):
                     "text_analyzer": text_analyzer,
                     "filterable_metadata": filterable_metadata,
                     "max_chunks_per_document": max_chunks_per_document,
+                    "refuse_sensitive": refuse_sensitive,
                     "rate_limits": rate_limits,
                 }
             ),
@@ -139,6 +141,7 @@ class AsyncKnowledgeBases(AsyncResource):
         min_score: float | Unset | None = UNSET,
         filterable_metadata: Sequence[str] | Unset = UNSET,
         max_chunks_per_document: int | Unset = UNSET,
+        refuse_sensitive: bool | Unset = UNSET,
         rate_limits: RateLimits | Mapping[str, int | None] | Unset = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[KnowledgeBaseView]:
@@ -162,6 +165,7 @@ class AsyncKnowledgeBases(AsyncResource):
                     "min_score": min_score,
                     "filterable_metadata": filterable_metadata,
                     "max_chunks_per_document": max_chunks_per_document,
+                    "refuse_sensitive": refuse_sensitive,
                     "rate_limits": rate_limits,
                 }
             ),

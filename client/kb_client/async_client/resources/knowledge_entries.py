@@ -30,11 +30,13 @@ class AsyncKnowledgeEntries(AsyncResource):
         knowledge_type: str | Unset | None = UNSET,
         info_type: str | Unset | None = UNSET,
         entity_id: str | Unset | None = UNSET,
+        embedding_text: str | Unset | None = UNSET,
     ) -> ApiCall[EntryView]:
         """Create an entry, or a piece if `knowledge_type` is given. It is indexed from now on.
 
         Args:
             entry_id: id, which never changes; by default a new one.
+            embedding_text: text that is embedded in place of `content`; each has at most 8,000 characters then.
         """
         return ApiCall(
             "POST",
@@ -50,6 +52,7 @@ class AsyncKnowledgeEntries(AsyncResource):
                     "knowledge_type": knowledge_type,
                     "info_type": info_type,
                     "entity_id": entity_id,
+                    "embedding_text": embedding_text,
                 }
             ),
         )
@@ -71,6 +74,7 @@ class AsyncKnowledgeEntries(AsyncResource):
         knowledge_type: str | Unset | None = UNSET,
         info_type: str | Unset | None = UNSET,
         entity_id: str | Unset | None = UNSET,
+        embedding_text: str | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[EntryView]:
         """Change the given fields. Searches find the old content until the new one is indexed.
@@ -93,6 +97,7 @@ class AsyncKnowledgeEntries(AsyncResource):
                     "knowledge_type": knowledge_type,
                     "info_type": info_type,
                     "entity_id": entity_id,
+                    "embedding_text": embedding_text,
                 }
             ),
         )

@@ -69,12 +69,14 @@ class SyncDocuments(SyncResource):
         pages: Sequence[PageOfText | Mapping[str, int]] | Unset = UNSET,
         content_type: str | Unset | None = UNSET,
         source_digest: str | Unset | None = UNSET,
+        embedding_text: str | Unset | None = UNSET,
         revision: int | Unset | None = UNSET,
     ) -> ApiCall[AcceptedChange]:
         """Create or replace a document. `upload` also takes texts that are too long for one request.
 
         Args:
             text_ref: reference of a stored text, instead of `text`.
+            embedding_text: text that is embedded in place of `text`; each has at most 8,000 characters then.
             revision: any integer that rises with each change of the document; by default the last known one plus 1.
         """
         return ApiCall(
@@ -93,6 +95,7 @@ class SyncDocuments(SyncResource):
                     "pages": pages,
                     "content_type": content_type,
                     "source_digest": source_digest,
+                    "embedding_text": embedding_text,
                     "revision": revision,
                 }
             ),

@@ -43,7 +43,7 @@ class SyncKnowledge(SyncResource):
             query={
                 "q": q,
                 "limit": limit,
-                "types": types if types is None or isinstance(types, str) else ",".join(types),
+                "types": types if types is None or isinstance(types, str) else ",".join(types) or None,
                 "origin": origin,
                 "agent_id": agent_id,
             },

@@ -58,6 +58,7 @@ class SyncKnowledgeBases(SyncResource):
         text_analyzer: TextAnalyzer | Unset = UNSET,
         filterable_metadata: Sequence[str] | Unset = UNSET,
         max_chunks_per_document: int | Unset | None = UNSET,
+        refuse_sensitive: bool | Unset = UNSET,
         rate_limits: RateLimits | Mapping[str, int | None] | Unset = UNSET,
     ) -> ApiCall[KnowledgeBaseView]:
         """Create a knowledge base of all documents with one of the tags."""
@@ -79,6 +80,7 @@ class SyncKnowledgeBases(SyncResource):
                     "text_analyzer": text_analyzer,
                     "filterable_metadata": filterable_metadata,
                     "max_chunks_per_document": max_chunks_per_document,
+                    "refuse_sensitive": refuse_sensitive,
                     "rate_limits": rate_limits,
                 }
             ),
@@ -140,6 +142,7 @@ class SyncKnowledgeBases(SyncResource):
         min_score: float | Unset | None = UNSET,
         filterable_metadata: Sequence[str] | Unset = UNSET,
         max_chunks_per_document: int | Unset = UNSET,
+        refuse_sensitive: bool | Unset = UNSET,
         rate_limits: RateLimits | Mapping[str, int | None] | Unset = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[KnowledgeBaseView]:
@@ -163,6 +166,7 @@ class SyncKnowledgeBases(SyncResource):
                     "min_score": min_score,
                     "filterable_metadata": filterable_metadata,
                     "max_chunks_per_document": max_chunks_per_document,
+                    "refuse_sensitive": refuse_sensitive,
                     "rate_limits": rate_limits,
                 }
             ),

@@ -35,7 +35,15 @@ def _chunk(request: dict[str, Any]) -> dict[str, Any]:
         text_normalization=request["text_normalization"],
     )
     pages = [PageSpan(*page) for page in request["pages"]]
-    outcome = advance(chunking_steps(request["text"], config, pages=pages, max_chunks=request["max_chunks"]))
+    outcome = advance(
+        chunking_steps(
+            request["text"],
+            config,
+            pages=pages,
+            max_chunks=request["max_chunks"],
+            embedding_text=request["embedding_text"],
+        )
+    )
     embeddings_at_most = None
     if isinstance(outcome, VectorsWanted):
         embeddings_at_most = outcome.of_document

@@ -33,6 +33,7 @@ class ChunkingRequest:
     text_normalization: int
     max_chunks: int
     pages: Sequence[tuple[int, int, int]] = ()
+    embedding_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

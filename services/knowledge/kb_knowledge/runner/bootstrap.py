@@ -12,6 +12,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_knowledge.indexes import COLLECTIONS
+from kb_knowledge.runner.count_runs import keep_counting_open
 from kb_knowledge.runner.open_reader import ReaderSettings, SourceReaders
 from kb_knowledge.runner.run_source import SourceRunLimits, SourceRunner
 from kb_knowledge.runner.settings import RunnerSettings
@@ -55,7 +56,8 @@ class SourceRunnerProcess:
         self.readiness.started(mongodb_answers(self.database))
         async with asyncio.TaskGroup() as parts:
             watch = WorkWatch(self.database, {source_runs.NAME: (self.queue.signal, source_runs.WORK)})
-            working = [parts.create_task(part) for part in (self.queue.run(), watch.run(), self._keep_deleting_files())]
+            work = (self.queue.run(), watch.run(), self._keep_deleting_files(), keep_counting_open(self.database))
+            working = [parts.create_task(part) for part in work]
             await stop.wait()
             for task in working:
                 task.cancel()

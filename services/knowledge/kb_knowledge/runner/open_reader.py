@@ -1,8 +1,9 @@
 """Makes what reads a source, by its kind."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kb_knowledge.runner.run_source import OpenedReader, ReaderTools
 from kb_knowledge.sources.crawl import MAX_PAGES, Crawler, CrawlPlan
@@ -38,15 +39,16 @@ class SourceReaders:
     http: GuardedHttp
     key_ring: KeyRing | None
     settings: ReaderSettings
+    open_parser: Callable[[], AbstractContextManager[ItemParser]] = ItemParser
 
     @asynccontextmanager
     async def open(self, source: KnowledgeSource, tools: ReaderTools) -> AsyncIterator[OpenedReader]:
-        """Make what reads `source`, with a parser process of its own.
+        """Make what reads `source`, by default with a parser process of its own.
 
         Raises:
             SourceUnusable: what the source names does not exist any more, or can't be reached.
         """
-        with ItemParser() as parser:
+        with self.open_parser() as parser:
             match source.kind:
                 case SourceKind.URL_CRAWL:
                     yield OpenedReader(self._crawler(source, tools, parser), MAX_PAGES)
@@ -77,11 +79,11 @@ class SourceReaders:
     def _file(self, source: KnowledgeSource, tools: ReaderTools, parser: ItemParser) -> UploadedFile:
         key = SourceFileKey(source.organization_id, source.config["file_id"])
 
-        async def load() -> bytes | None:
-            return await source_files.find(self.database, key)
+        async def save(path: Path) -> int | None:
+            return await source_files.save(self.database, key, path)
 
         filename = source.config["filename"]
-        return UploadedFile(filename, load, parser=parser, frontier=tools.frontier, recorder=tools.recorder)
+        return UploadedFile(filename, save, parser=parser, frontier=tools.frontier, recorder=tools.recorder)
 
     async def _mcp_access(self, source: KnowledgeSource) -> McpServerAccess:
         key = McpServerKey(source.organization_id, source.config["mcp_server_id"])

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_knowledge.runner.count_runs import count_ended
 from kb_knowledge.runner.hold_run import CancelRequested, RunTaken, work_while_held
 from kb_knowledge.runner.run_outcome import RunOutcome
 from kb_knowledge.sources.frontier import Frontier, FrontierInMemory
@@ -28,6 +29,7 @@ from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.stored_time import age_s, now
+from kb_shared.observability.metrics import SOURCE_RUNS_CONTINUED
 
 MAX_CLAIMS: Final = 20
 """Number of runners that may continue a run, before it ends as an error."""
@@ -88,7 +90,13 @@ class SourceRunner:
 
     async def run(self, run: SourceRun) -> None:
         """Carry out a run that this process has claimed. After a passing failure, another claim continues it."""
-        log = _log.bind(organization_id=run.organization_id, source_id=run.source_id, run_id=run.run_id)
+        bound = {"organization_id": run.organization_id, "source_id": run.source_id, "run_id": run.run_id}
+        with structlog.contextvars.bound_contextvars(**bound):
+            await self._carry_out(run)
+
+    async def _carry_out(self, run: SourceRun) -> None:
+        if run.claims > 1:
+            SOURCE_RUNS_CONTINUED.inc()
         await failpoints.reach("source.after_claim")
         try:
             source = await knowledge_sources.find(self._database, run.key.source)
@@ -98,11 +106,11 @@ class SourceRunner:
                 await self._preview(run, source)
             else:
                 outcome = await self._read(run, source)
-                log.info("source.read", status=outcome.status, counts=dict(outcome.totals.outcomes))
+                _log.info("source.read", status=outcome.status, counts=dict(outcome.totals.outcomes))
         except RunTaken:
-            log.warning("source.lease_lost")
+            _log.warning("source.lease_lost")
         except (PyMongoError, TransientError) as error:
-            log.warning("source.interrupted", error=type(error).__name__)
+            _log.warning("source.interrupted", error=type(error).__name__)
             with suppress(PyMongoError):
                 await source_runs.release(self._database, run, owner=self._owner)
 
@@ -127,6 +135,7 @@ class SourceRunner:
         await failpoints.reach("source.before_end")
         entries = len(await recorder.known_items.find_keys())
         await self._finish(run, outcome, removed=removed, entry_count=entries)
+        count_ended(run, source.kind, outcome)
         await failpoints.reach("source.after_end")
         # After a crash, MongoDB deletes the rest later.
         await frontier.delete()
@@ -172,6 +181,7 @@ class SourceRunner:
         outcome = await self._read_within(PREVIEW_WITHIN_S, run, reading)
         outcome.totals = await frontier.totals()
         await self._finish(run, outcome, preview=entries)
+        count_ended(run, source.kind, outcome)
 
     async def _finish(
         self,

@@ -1,4 +1,4 @@
-"""Which pages belong to a source: those of its origin, or those below its prefixes."""
+"""Scope of a crawl: the pages of its origin, or those below its prefixes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,9 +12,9 @@ from typing import Final
 
 import httpx
 
-from kb_knowledge.sources.source_address import ForbiddenAddress, check_form
+from kb_knowledge.sources.source_address import ForbiddenAddress, check_form, count_refused
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
-from kb_shared.providers.public_transport import transport_to_named_addresses
+from kb_shared.providers.public_transport import is_refused, transport_to_named_addresses
 
 ROBOT: Final = "knowledge-bases-crawler"
 """Name in robots.txt."""
@@ -100,12 +100,15 @@ class GuardedHttp:
                 with answers_up_to(limits.max_bytes):
                     return await self._fetch(url, headers or {}, accepts)
         except ForbiddenAddress as forbidden:
+            count_refused(forbidden.reason)
             raise FetchFailed(f"its address should be {forbidden}") from None
         except (TimeoutError, httpx.TimeoutException):
             raise FetchFailed(f"the server did not answer completely within {limits.within_s:g} s") from None
         except AnswerTooLarge:
             raise FetchFailed(f"the answer has more than {limits.max_bytes} bytes") from None
-        except httpx.ConnectError:
+        except httpx.ConnectError as error:
+            if is_refused(error):
+                count_refused("not_public")
             raise FetchFailed("the server can't be reached, or is not a public one") from None
         except httpx.DecodingError:
             raise FetchFailed("the answer is compressed in a way that can't be read") from None

@@ -12,9 +12,9 @@ import httpx
 import httpx2
 
 from kb_knowledge.sources.guarded_http import USER_AGENT
-from kb_knowledge.sources.source_address import ForbiddenAddress, check_form
+from kb_knowledge.sources.source_address import ForbiddenAddress, check_form, count_refused
 from kb_shared.providers.capped_answers import answers_up_to
-from kb_shared.providers.public_transport import transport_to_named_addresses
+from kb_shared.providers.public_transport import is_refused, transport_to_named_addresses
 
 MAX_ANSWER_BYTES: Final = 20_000_000
 """Size of one answer, also of a stream of messages."""
@@ -33,7 +33,8 @@ class GuardedMcpTransport(httpx2.AsyncBaseTransport):
         url = str(request.url)
         try:
             check_form(url, allow_private=self._allow_private)
-        except ForbiddenAddress:
+        except ForbiddenAddress as forbidden:
+            count_refused(forbidden.reason)
             raise httpx2.ConnectError("not an address of a public server") from None
         sent = httpx.Request(
             request.method,
@@ -71,6 +72,8 @@ def _errors_of_the_library() -> Iterator[None]:
     except httpx.TimeoutException:
         raise httpx2.ReadTimeout("the server did not answer in time") from None
     except httpx.HTTPError as error:
+        if is_refused(error):
+            count_refused("not_public")
         raise httpx2.ReadError(type(error).__name__) from None
 
 

@@ -3,9 +3,10 @@
 import asyncio
 import codecs
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from kb_client.files.file_parser import FileParser
 from kb_client.files.file_problem import FileProblem
@@ -15,7 +16,7 @@ from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile
 
 LIMITS: Final = ParseLimits(
-    memory_bytes=768 * 2**20,
+    memory_bytes=400_000_000,
     cpu_s=20,
     wall_s=40,
     file_bytes=50 * 2**20,
@@ -31,6 +32,9 @@ _BY_MEDIA_TYPE: Final = {
 }
 MEDIA_TYPES_OF_PAGES: Final = frozenset(_BY_MEDIA_TYPE)
 SUFFIXES_OF_FILES: Final = frozenset({".txt", ".md", ".html", ".htm", ".csv", ".pdf", ".docx"}) & SUFFIXES
+SaveFile: TypeAlias = Callable[[Path], Awaitable[None]]
+"""Function that writes the contents of a file to a path."""
+_FOLDER: Final = "kb-source-"
 _CHARSETS: Final = (
     "utf",
     "ascii",
@@ -80,15 +84,31 @@ class ItemParser:
         Raises:
             ItemUnreadable: it can't be parsed within the limits.
         """
-        return await self._parse(_in_utf8(body, charset), name=name, suffix=_BY_MEDIA_TYPE[media_type])
+        content = _in_utf8(body, charset)
+        with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+            path = Path(folder, "page").with_suffix(_BY_MEDIA_TYPE[media_type])
+            await asyncio.to_thread(path.write_bytes, content)
+            return await self._parse(path, name=name)
 
-    async def parse_file(self, content: bytes, *, filename: str) -> ParsedFile:
-        """Return the text of a file, whose name ends with one of `SUFFIXES_OF_FILES`. Raises ItemUnreadable."""
-        return await self._parse(content, name=filename, suffix=Path(filename).suffix.lower())
+    async def parse_file(self, save: SaveFile, *, filename: str) -> ParsedFile:
+        """Return the text of a file, whose contents this process never holds as a whole.
 
-    async def _parse(self, content: bytes, *, name: str, suffix: str) -> ParsedFile:
+        Args:
+            save: writes the contents to a path.
+            filename: ends with one of `SUFFIXES_OF_FILES`.
+
+        Raises:
+            ItemUnreadable: it can't be parsed within the limits.
+        """
+        with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+            # A user or a server has chosen the name: it is no path here.
+            path = Path(folder, "file").with_suffix(Path(filename).suffix.lower())
+            await save(path)
+            return await self._parse(path, name=filename)
+
+    async def _parse(self, path: Path, *, name: str) -> ParsedFile:
         try:
-            parsed = await asyncio.to_thread(self._parse_copy, content, name, suffix=suffix)
+            parsed = await asyncio.to_thread(self._parse_now, path, name=name)
         except asyncio.CancelledError:
             # The thread ends with the process.
             self._parser.close()
@@ -97,12 +117,9 @@ class ItemParser:
             raise ItemUnreadable(f"{parsed.reason}; {parsed.remedy}")
         return parsed
 
-    def _parse_copy(self, content: bytes, name: str, *, suffix: str) -> ParsedFile | FileProblem:
-        with tempfile.TemporaryDirectory(prefix="kb-source-") as folder:
-            # A user or a server has chosen the name: it is no path here.
-            path = Path(folder, "item").with_suffix(suffix)
-            path.write_bytes(content)
-            return self._parser.parse(FoundFile(path, "source", name, len(content), path.stat().st_mtime_ns))
+    def _parse_now(self, path: Path, *, name: str) -> ParsedFile | FileProblem:
+        status = path.stat()
+        return self._parser.parse(FoundFile(path, "source", name, status.st_size, status.st_mtime_ns))
 
 
 def _in_utf8(body: bytes, charset: str | None) -> bytes:

@@ -1,6 +1,7 @@
 """Reads a source that is one uploaded file."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from kb_knowledge.sources.frontier import Frontier, FrontierItem
 from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable
@@ -15,7 +16,7 @@ class UploadedFile:
     def __init__(
         self,
         filename: str,
-        load: Callable[[], Awaitable[bytes | None]],
+        save: Callable[[Path], Awaitable[int | None]],
         *,
         parser: ItemParser,
         frontier: Frontier,
@@ -25,13 +26,14 @@ class UploadedFile:
 
         Args:
             filename: name of the file, which is the key of its entry: a new version of the file updates it.
-            load: returns its contents; None if it does not exist any more.
+            save: writes its contents to a path and returns their size; None if it does not exist any more.
             parser: reads it.
             frontier: of the run.
             recorder: stores its text.
         """
         self._filename = filename
-        self._load = load
+        self._save = save
+        self._size_bytes = 0
         self._parser = parser
         self._frontier = frontier
         self._recorder = recorder
@@ -40,17 +42,21 @@ class UploadedFile:
         await self._frontier.add([FrontierItem(self._filename)])
 
     async def read(self, item: FrontierItem) -> ReadItem:
-        content = await self._load()
-        if content is None:
-            raise SourceUnusable("the file does not exist any more; upload it and change the file_id of the source")
         known = await self._recorder.known_items.find(item.address)
         try:
-            parsed = await self._parser.parse_file(content, filename=self._filename)
+            parsed = await self._parser.parse_file(self._save_existing, filename=self._filename)
         except ItemUnreadable as unreadable:
-            return ReadItem(ItemOutcome.FAILED, key=item.address, message=str(unreadable), bytes_read=len(content))
+            return self._result(item, ItemOutcome.FAILED, str(unreadable))
         if not parsed.text.strip():
-            return ReadItem(
-                ItemOutcome.FAILED, key=item.address, message="it has no text; leave it out", bytes_read=len(content)
-            )
+            return self._result(item, ItemOutcome.FAILED, "it has no text; leave it out")
         recorded = await self._recorder.record(SourceItem(item.address, parsed.document_name, parsed.text), known=known)
-        return ReadItem(recorded.outcome, key=item.address, message=recorded.problem, bytes_read=len(content))
+        return self._result(item, recorded.outcome, recorded.problem)
+
+    async def _save_existing(self, path: Path) -> None:
+        size_bytes = await self._save(path)
+        if size_bytes is None:
+            raise SourceUnusable("the file does not exist any more; upload it and change the file_id of the source")
+        self._size_bytes = size_bytes
+
+    def _result(self, item: FrontierItem, outcome: ItemOutcome, message: str | None) -> ReadItem:
+        return ReadItem(outcome, key=item.address, message=message, bytes_read=self._size_bytes)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from kb_knowledge.sources.frontier import Frontier, FrontierItem, FrontierKind, FrontierTotals
 from kb_knowledge.sources.source_items import ItemOutcome
 from kb_shared import failpoints
+from kb_shared.observability.metrics import SOURCE_BYTES, SOURCE_ITEMS
 
 MAX_ATTEMPTS: Final = 3
 """Number of times that an item is read. One that ends the runner each time is not read again."""
@@ -75,7 +76,9 @@ async def read_items(
         await frontier.finish(item, read_item.outcome, key=read_item.key, bytes_read=read_item.bytes_read)
         totals.count(item, read_item.outcome, bytes_read=read_item.bytes_read)
         await failpoints.reach("source.after_finish")
+        SOURCE_BYTES.inc(read_item.bytes_read)
         if item.kind is FrontierKind.PAGE:
+            SOURCE_ITEMS.labels(read_item.outcome).inc()
             failures = failures + 1 if read_item.outcome is ItemOutcome.FAILED else 0
         if failures >= MAX_FAILURES_AT_ONCE:
             raise SourceUnusable(f"{failures} items in a row failed; see the messages of the run")

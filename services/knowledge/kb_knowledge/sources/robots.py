@@ -1,4 +1,4 @@
-"""What robots.txt of a server allows us (RFC 9309)."""
+"""Rules of a server for crawlers, from its robots.txt (RFC 9309)."""
 
 from dataclasses import dataclass
 from typing import Final

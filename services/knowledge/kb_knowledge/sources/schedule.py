@@ -1,4 +1,4 @@
-"""When sources run by themselves: cron expressions of five fields, in UTC."""
+"""Schedules of sources: cron expressions of five fields, in UTC."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta

@@ -4,17 +4,35 @@ This is the first of three checks. The transport checks each connection again, w
 caller that follows a redirect checks its address as if a user had named it.
 """
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+import structlog
+
+from kb_shared.observability.metrics import SOURCE_ADDRESSES_REFUSED
 from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
 
 MAX_ADDRESS_CHARACTERS: Final = 2_000
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+RefusalReason: TypeAlias = Literal["form", "not_public"]
+
+_log = structlog.get_logger()
+
+
 class ForbiddenAddress(Exception):
     """An address that no source may have. The message completes "Input should be" and quotes nothing."""
+
+    def __init__(self, message: str, *, reason: RefusalReason = "form") -> None:
+        super().__init__(message)
+        self.reason: RefusalReason = reason
+
+
+def count_refused(reason: RefusalReason) -> None:
+    """Count an address to which nothing was sent."""
+    SOURCE_ADDRESSES_REFUSED.labels(reason).inc()
+    _log.warning("source.address_refused", reason=reason)
 
 
 def check_form(url: str, *, allow_private: bool) -> tuple[str, int]:
@@ -59,4 +77,4 @@ async def check_address(url: str, *, allow_private: bool) -> None:
     try:
         await public_addresses_of(host, port)
     except NotPublic:
-        raise ForbiddenAddress("the address of a public server") from None
+        raise ForbiddenAddress("the address of a public server", reason="not_public") from None

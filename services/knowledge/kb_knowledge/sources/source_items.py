@@ -1,4 +1,4 @@
-"""What a source consists of: items, each of which becomes an entry; and who stores them."""
+"""Items of a source, each of which becomes an entry, and the protocol that stores them."""
 
 import hashlib
 from collections.abc import Sequence

@@ -35,9 +35,9 @@ class KnowledgeSource:
     label: str
     kind: SourceKind
     config: Mapping[str, Any]
-    """What the kind needs, checked when it was stored."""
+    """Fields that the kind needs, checked when they were stored."""
     cron_expression: str | None
-    """When it runs by itself; None: only when it is asked for."""
+    """Schedule in UTC; None: it runs only when it is asked for."""
     enabled: bool
     """False if it does not run by itself."""
     created_at: datetime

@@ -110,20 +110,30 @@ async def find_sealed_with_other_key(database: Database, key_id: str) -> Sequenc
     return [_ROWS.read(row) async for row in database[NAME].find(query)]
 
 
+async def reseal(database: Database, server: McpServer, sealed: Sealed) -> None:
+    """Store the headers encrypted again, unless they were replaced since `server` was read."""
+    if server.headers is None:
+        return
+    unchanged = {**server.key.to_query(), "headers.nonce": server.headers.nonce}
+    await database[NAME].update_one(unchanged, {"$set": {"headers": _sealed_row(sealed)}})
+
+
 def _bound_to(key: McpServerKey) -> str:
     return f"mcp/{key.mcp_server_id}"
 
 
+def _sealed_row(sealed: Sealed) -> Row:
+    return {"key_id": sealed.key_id, "nonce": sealed.nonce, "ciphertext": sealed.ciphertext}
+
+
 def _to_row(server: McpServer) -> Row:
-    headers = server.headers
-    sealed = headers and {"key_id": headers.key_id, "nonce": headers.nonce, "ciphertext": headers.ciphertext}
     return {
         "_id": server.mcp_server_id,
         "organization_id": server.organization_id,
         "label": server.label,
         "url": server.url,
         "header_names": list(server.header_names),
-        "headers": sealed,
+        "headers": server.headers and _sealed_row(server.headers),
         "created_at": server.created_at,
         "created_by": server.created_by,
         "updated_at": server.updated_at,

@@ -3,9 +3,11 @@
 The id of a file in GridFS begins with its organization, so that its chunks do, too: `{organization_id}/{file_id}`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from bson import ObjectId
@@ -63,13 +65,20 @@ async def exists(database: Database, key: SourceFileKey) -> bool:
     return await database[FILES].find_one({"_id": key.stored_id}, {"_id": 1}) is not None
 
 
-async def find(database: Database, key: SourceFileKey) -> bytes | None:
-    """Return the contents of a file; None if it does not exist or is another organization's."""
+async def save(database: Database, key: SourceFileKey, path: Path) -> int | None:
+    """Write the contents of a file to `path`, piece by piece.
+
+    Returns:
+        The size in bytes; None if the file does not exist or is another organization's.
+    """
     try:
         stream = await _bucket(database).open_download_stream(key.stored_id)
-        return bytes(await stream.read())
     except NoFile:
         return None
+    with await asyncio.to_thread(path.open, "wb") as file:
+        while piece := await stream.readchunk():
+            await asyncio.to_thread(file.write, piece)
+    return int(stream.length)
 
 
 async def delete_unused(database: Database) -> int:

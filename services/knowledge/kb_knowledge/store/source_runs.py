@@ -41,6 +41,7 @@ class SourceRunStatus(StrEnum):
     """Nothing was read."""
 
 
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 OPEN: Final = (SourceRunStatus.WAITING, SourceRunStatus.RUNNING)
 
 
@@ -203,6 +204,37 @@ async def renew(database: Database, run: SourceRun, *, owner: str, lease: timede
     return None if row is None else _ROWS.read(row)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenRuns:
+    """Number of runs and previews of all organizations that have not ended."""
+
+    waiting: int = 0
+    """Runs that no runner works on."""
+    running: int = 0
+    oldest_waiting_s: float = 0.0
+
+
+async def count_open(database: Database) -> OpenRuns:
+    """Count the runs that have not ended, and find out how long the oldest has waited for a runner."""
+    is_held = {"$gte": [{"$ifNull": ["$lease_until", _LONG_AGO]}, "$$NOW"]}
+    since = {"$ifNull": ["$lease_until", "$requested_at"]}
+    waited_s = {"$divide": [{"$subtract": ["$$NOW", since]}, 1000]}
+    stages: list[Row] = [
+        {"$match": {"status": {"$in": OPEN}}},
+        {
+            "$group": {
+                "_id": None,
+                "all": {"$sum": 1},
+                "running": {"$sum": {"$cond": [is_held, 1, 0]}},
+                "oldest_s": {"$max": {"$cond": [is_held, 0, waited_s]}},
+            }
+        },
+    ]
+    async for row in await database[NAME].aggregate(stages):
+        return OpenRuns(row["all"] - row["running"], row["running"], max(row["oldest_s"], 0.0))
+    return OpenRuns()
+
+
 async def release(database: Database, run: SourceRun, *, owner: str) -> None:
     """Let any runner continue the run."""
     await database[NAME].update_one(_held(run, owner), {"$set": {"lease_owner": None, "lease_until": None}})
@@ -216,7 +248,7 @@ async def add_message(database: Database, run: SourceRun, message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended."""
+    """End of a run."""
 
     status: SourceRunStatus
     error: str | None

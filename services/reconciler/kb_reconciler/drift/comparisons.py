@@ -24,7 +24,11 @@ async def find_membership_drift(database: Database, kb: KnowledgeBase, part: Sli
         database,
         kb,
         Comparison.MEMBERSHIP,
-        rows=read_rows(kb, part, fields=("content_digest", "text_revision", "snapshot_digest", "config_hash")),
+        rows=read_rows(
+            kb,
+            part,
+            fields=("content_digest", "text_revision", "snapshot_digest", "config_hash", "content_checked"),
+        ),
         others={"document": _union_documents(kb, part), "job": union_jobs(kb, part)},
     )
 

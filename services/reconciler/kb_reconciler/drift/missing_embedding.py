@@ -27,7 +27,7 @@ async def _restore_document(database: Database, kb: KnowledgeBase, document_id: 
     async with current_snapshot(database) as snapshot:
         row = await document_index.find(database, key, session=snapshot)
         chunks = await vectors.find_live(
-            vectors.chunks_of(database, kb), snapshot, document_id, fields=["chunk_hash", "chunk_text", "embedding"]
+            vectors.chunks_of(database, kb), snapshot, document_id, fields=[*vectors.CONTENT_FIELDS, "embedding"]
         )
     if row is None or row.vector_space is None:
         return True

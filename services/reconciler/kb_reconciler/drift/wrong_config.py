@@ -1,4 +1,6 @@
-"""`wrong_config`: a document was indexed with another chunker or embedding model than the KB has."""
+"""`wrong_config`: a document was indexed with another chunker or embedding model, or unchecked before the KB refused
+documents with credentials.
+"""
 
 from kb_reconciler.drift.kinds import Comparison, DocumentDrift
 from kb_reconciler.drift.sync import request_sync
@@ -7,7 +9,10 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
 def _condition(kb: KnowledgeBase) -> Row:
-    return {"$ne": ["$row.config_hash", kb.config_hash]}
+    has_other_settings: Row = {"$ne": ["$row.config_hash", kb.config_hash]}
+    if not kb.refuse_sensitive:
+        return has_other_settings
+    return {"$or": [has_other_settings, {"$ne": ["$row.content_checked", True]}]}
 
 
 WRONG_CONFIG = DocumentDrift("wrong_config", Comparison.MEMBERSHIP, _condition, repair=request_sync)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final, Literal, TypeAlias
 
 from bson.binary import BinaryVectorDtype
 
@@ -74,10 +74,13 @@ class _Export:
         self._note = note
         self._counts: dict[str, int] = dict.fromkeys(FileCounts.model_fields, 0)
         self._kb: KnowledgeBase
+        self._schema_version: Literal[2, 3] = 2
 
     async def read_snapshot(self, snapshot: MongoSession, contents: FileContents, *, texts: IO[bytes]) -> None:
         """Write all members but the texts, whose ids go to `texts`."""
         self._kb = await knowledge_bases.get(self._database, self._key, session=snapshot)
+        if self._kb.refuse_sensitive:
+            self._schema_version = 3
         with self._writer.member(kbx.CONFIGURATION) as member:
             member.write(json.dumps(_configuration(self._kb), ensure_ascii=False, indent=2).encode())
         tag_ids = set(self._kb.tag_ids)
@@ -101,14 +104,18 @@ class _Export:
                             "changed, export again; otherwise have its event published again first"
                         )
                     pages = [{"page": page, "start": start, "end": end} for page, start, end in stored.pages]
-                    member.write_line({"document_id": document_id, "text": stored.text, "pages": pages})
+                    line = {"document_id": document_id, "text": stored.text, "pages": pages}
+                    if stored.embedding_text is not None:
+                        line["embedding_text"] = stored.embedding_text
+                        self._schema_version = 3
+                    member.write_line(line)
                 done += len(batch)
                 self._note("texts", done)
 
     def manifest(self, contents: FileContents) -> KbxManifest:
         return KbxManifest(
             format="kbx",
-            schema_version=2,
+            schema_version=self._schema_version,
             written_by=kbx.WRITTEN_BY,
             export_id=new_id(),
             exported_at=kbx.now(),
@@ -224,7 +231,9 @@ class _Export:
 
 def _configuration(kb: KnowledgeBase) -> dict[str, Any]:
     lists = {"tag_ids": list(kb.tag_ids), "filterable_metadata": list(kb.filterable_metadata)}
-    return {name: getattr(kb, name) for name in _PLAIN} | lists | {"rate_limits": dict(kb.rate_limits)}
+    # Absent unless it is set, so that programs of version 2 read the other files.
+    check = {"refuse_sensitive": True} if kb.refuse_sensitive else {}
+    return {name: getattr(kb, name) for name in _PLAIN} | lists | check | {"rate_limits": dict(kb.rate_limits)}
 
 
 def _document_line(document: Document) -> dict[str, Any]:

@@ -317,5 +317,6 @@ class KnowledgeBaseImport:
             text_analyzer=configuration.text_analyzer,
             text_normalization=configuration.text_normalization,
             filterable_metadata=tuple(dict.fromkeys(configuration.filterable_metadata)),
+            refuse_sensitive=configuration.refuse_sensitive,
             rate_limits=configuration.rate_limits.model_dump(exclude_none=True),
         )

@@ -34,7 +34,8 @@ class ImportedDocument:
     ) -> "ImportedDocument":
         document_id = mapping.map_document(line.document_id)
         pages = tuple((page.page, page.start, page.end) for page in text.pages)
-        new_text = NewText(DocumentKey(organization_id, document_id), text.text, pages)
+        key = DocumentKey(organization_id, document_id)
+        new_text = NewText(key, text.text, pages, embedding_text=text.embedding_text)
         return cls(organization_id, document_id, line, tuple(mapping.map_tags(line.tag_ids)), new_text)
 
     def applied_to(self, before: Document | None, *, kb_tags: Collection[str]) -> Document | None:

@@ -12,11 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import Metadata, Page, Revision, TagIds, Text
+from kb_contracts.documents import (
+    EmbeddingText,
+    Metadata,
+    Page,
+    Revision,
+    TagIds,
+    Text,
+    check_embedding_text,
+)
 from kb_contracts.identifiers import Identifier
 
 FORMAT: Final = "kbx"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+"""Newest version. A file without a field that came with it has the version before, which older programs read."""
 WRITTEN_BY: Final = "knowledge-bases 0.1.0"
 
 MANIFEST: Final = "manifest.json"
@@ -96,7 +105,7 @@ class KbxManifest(FileModel):
     """Description of the file, in `manifest.json`."""
 
     format: Literal["kbx"]
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1, 2, 3]
     written_by: Annotated[str, StringConstraints(max_length=200)]
     export_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
     exported_at: Moment
@@ -131,6 +140,7 @@ class FileConfiguration(FileModel):
     text_analyzer: TextAnalyzer
     text_normalization: Literal[1, 2]
     filterable_metadata: Annotated[list[MetadataFilterKey], Field(max_length=20)]
+    refuse_sensitive: bool = False
     rate_limits: RateLimitsOfFile
 
     @model_validator(mode="after")
@@ -173,6 +183,13 @@ class TextLine(FileModel):
     document_id: Identifier
     text: Text
     pages: Annotated[list[Page], Field(max_length=20_000)]
+    embedding_text: EmbeddingText | None = None
+    """Absent unless another text than `text` is embedded, and in files before version 3."""
+
+    @model_validator(mode="after")
+    def _fits_into_one_chunk(self) -> "TextLine":
+        check_embedding_text(self.text, embedding_text=self.embedding_text, field="text")
+        return self
 
 
 class VectorLine(FileModel):

@@ -20,7 +20,7 @@ from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entry_fields import EntryType
 from kb_search.knowledge.search_entries import EntrySearch
 from kb_search.mcp.document_chunks import read_document_chunks
-from kb_search.mcp.management_tools import MANAGEMENT_TOOLS, Management
+from kb_search.mcp.management_tools import Management
 from kb_search.mcp.tool_results import (
     Blocks,
     render_document_chunks,
@@ -182,9 +182,8 @@ class McpTools:
         fair_queue: FairQueue,
         max_passage_tokens: int,
         entry_search: EntrySearch,
-        management: Management | None = None,
+        management: Management,
     ) -> None:
-        """Construct them; without `management` there are no tools that change anything."""
         self._database = database
         self._entry_search = entry_search
         self._management = management
@@ -195,24 +194,19 @@ class McpTools:
 
     def available_to(self, caller: Caller) -> list[Tool]:
         """Return the tools that the caller can call, with their descriptions."""
-        if not self._may_manage(caller):
-            return list(TOOLS)
-        return [*TOOLS, *(tool.describe() for tool in MANAGEMENT_TOOLS.values())]
-
-    def _may_manage(self, caller: Caller) -> bool:
-        return self._management is not None and caller.has_scope(Scope.WRITE)
+        return [*TOOLS, *self._management.available_to(caller)]
 
     async def call(self, caller: Caller, key: str, *, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Errors are returned in the result, where the model sees them.
 
         Args:
             caller: Caller of the request.
-            key: API key of the caller, with which kb-api is called.
+            key: API key of the caller, with which the services are called that manage knowledge bases and entries.
             name: Name of the tool.
             arguments: Arguments as the model wrote them.
         """
         # A model may name any other tool.
-        known = name if name in _NAMES or name in MANAGEMENT_TOOLS else "unknown"
+        known = name if name in _NAMES or self._management.has_tool(name) else "unknown"
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.tool.name": known,
@@ -229,7 +223,7 @@ class McpTools:
     ) -> CallToolResult:
         try:
             async with self._fair_queue.take_turn(caller.organization_id):
-                if self._management is not None and self._may_manage(caller) and name in MANAGEMENT_TOOLS:
+                if self._management.has_tool(name, of=caller):
                     return await self._management.call(caller, key, name=name, arguments=arguments)
                 return await self._call_tool(caller, name, arguments)
         except ValidationError as invalid:

@@ -41,10 +41,10 @@ _IDEOGRAPHS: Final = (
     r"\u3005-\u3007\u3021-\u3029\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _MARKS: Final = rf"[\u00ad{_marks()}]*+"
-_RUN: Final = rf"(?:[^\W{_IDEOGRAPHS}]+{_MARKS})++"
+_RUN: Final = rf"(?>(?:[^\W{_IDEOGRAPHS}]+{_MARKS})+)"
 _LETTER: Final = r"[^\W\d_]"
 _WORD: Final = re.compile(
-    rf"{_RUN}(?:(?:(?<={_LETTER})[.'\u2019:\u00b7](?={_LETTER})|(?<=\d)[.',;\u2019](?=\d)){_RUN})*+"
+    rf"{_RUN}(?>(?:(?:(?<={_LETTER})[.'\u2019:\u00b7](?={_LETTER})|(?<=\d)[.',;\u2019](?=\d)){_RUN})*)"
     rf"|[{_IDEOGRAPHS}]{_MARKS}"
 )
 # NFKC_Casefold leaves them out.

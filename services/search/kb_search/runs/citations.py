@@ -11,7 +11,7 @@ from kb_search.runs.json_strings import clean_string
 from kb_search.runs.marks import find_numbers, remove_unknown_marks
 from kb_search.runs.passages import CitedPassage, RunPassages
 
-_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)(\s*:)?', re.DOTALL)
+_JSON_TEXT: Final = re.compile(r'"(?>(?:[^"\\]|\\.)*)(?:"|\\?\Z)(\s*:)?', re.DOTALL)
 """A string of JSON, with the colon after it if it is a name. A string that is not closed ends with the text."""
 
 

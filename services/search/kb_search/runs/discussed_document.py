@@ -53,13 +53,13 @@ async def read_discussed_document(database: Database, key: DocumentKey, *, max_t
         TransientError: The text has just been replaced.
     """
     facet = await _current_text(database, key)
-    text = await document_texts.find_beginning(
+    stored = await document_texts.find_beginning(
         database, key.organization_id, facet.text_id, characters=max_characters_to_read(max_tokens)
     )
-    if text is None:
+    if stored is None:
         raise TransientError("the text of the document has just been replaced")
     # In a thread: counting the tokens of a long text would block the event loop for too long.
-    return await asyncio.to_thread(cut_document, key.document_id, facet.name, text, max_tokens=max_tokens)
+    return await asyncio.to_thread(cut_document, key.document_id, facet.name, stored.text, max_tokens=max_tokens)
 
 
 async def _current_text(database: Database, key: DocumentKey) -> TextFacet:

@@ -85,17 +85,17 @@ class KnowledgeInjector:
         )
 
     async def _find_trusted(self, piece_ids: list[str]) -> set[str]:
-        """Return the pieces that administrators of this organization wrote last; what a source fetched is none."""
+        """Return the pieces that only administrators of this organization wrote; what a source fetched is none."""
         entries = await knowledge_entries.find_by_ids(self._database, self._organization_id, entry_ids=piece_ids)
-        keys = await api_keys.find_all(self._database, {entry.updated_by for entry in entries.values()})
+        keys = await api_keys.find_all(
+            self._database, {author for entry in entries.values() for author in entry.authors or ()}
+        )
         admins = {
             key_id
             for key_id, stored in keys.items()
             if stored.key.organization_id == self._organization_id and Scope.ADMIN in stored.key.scopes
         }
-        return {
-            entry_id for entry_id, entry in entries.items() if entry.source_id is None and entry.updated_by in admins
-        }
+        return {entry_id for entry_id, entry in entries.items() if entry.authors and admins.issuperset(entry.authors)}
 
     async def _number(self, result: RetrievalResult) -> dict[str, int]:
         """Make the pieces passages of the run, so that the answer can cite them; return their numbers."""

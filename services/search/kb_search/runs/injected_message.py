@@ -51,7 +51,7 @@ class InjectedPieces:
 
     result: RetrievalResult = field(default_factory=RetrievalResult)
     trusted: Collection[str] = ()
-    """Pieces that administrators wrote last."""
+    """Pieces that only administrators wrote."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Numbers of citations, by piece; a piece that is not indexed yet has none."""
     formatters: Mapping[str, SectionFormatter] = field(default_factory=dict)
@@ -79,11 +79,13 @@ def build_injected_message(
     )
     if values.found:
         filled[CONTEXT] = "\n".join(part for part in (filled.get(CONTEXT, ""), values.found) if part)
+    # Some of them end a line for a model, and JSON leaves them as they are.
+    memory, attachments = map(remove_invisible_characters, (values.action_memory, values.attachments))
     of_run = {
         "user_input": values.user_input,
         "action_result": values.action_result,
-        "action_memory": delimiter.wrap(values.action_memory) if values.action_memory else "",
-        "attachments": delimiter.wrap({"attachments": values.attachments}) if values.attachments else "",
+        "action_memory": delimiter.wrap(memory) if memory else "",
+        "attachments": delimiter.wrap({"attachments": attachments}) if attachments else "",
     }
     return fill_template(injection.template or DEFAULT_TEMPLATE, {**values.variables, **filled, **of_run})
 

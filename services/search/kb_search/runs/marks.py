@@ -12,7 +12,7 @@ from typing import Final
 _OPENING: Final = r"(?:\\?\[|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
 _CLOSING: Final = r"(?:\\?\]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
 _MARK: Final = re.compile(
-    rf"(?P<space>[ \t]?){_OPENING}\s*+(?P<numbers>\d{{1,6}}(?:\s*+,\s*+\d{{1,6}})*+)\s*+{_CLOSING}"
+    rf"(?P<space>[ \t]?){_OPENING}\s*+(?P<numbers>\d{{1,6}}(?>(?:\s*+,\s*+\d{{1,6}})*))\s*+{_CLOSING}"
     rf"(?=(?P<goes_on>[\d\s,]*+{_CLOSING}|[`~])?)",
     re.IGNORECASE,
 )

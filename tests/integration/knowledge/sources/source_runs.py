@@ -1,6 +1,7 @@
 """Sources of one organization, and a runner that carries out their runs in this process."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from kb_knowledge.runner.hold_run import LEASE
 from kb_knowledge.runner.open_reader import ReaderSettings, SourceReaders
 from kb_knowledge.runner.run_source import SourceRunLimits, SourceRunner
 from kb_knowledge.sources.guarded_http import FetchLimits, GuardedHttp
+from kb_knowledge.sources.parse_item import ItemParser
 from kb_knowledge.sources.source_items import ContentRefused, SourceItem
 from kb_knowledge.store import knowledge_sources, source_runs
 from kb_knowledge.store.knowledge_sources import KnowledgeSource, SourceKind
@@ -43,16 +45,13 @@ class Entries:
             self.deleted.append(key)
 
 
-class Killed(BaseException):
-    """Ends a runner as a kill does: it handles nothing and keeps its lease."""
-
-
 @dataclass
 class Sources:
     """Sources with a runner. What the process of a runner keeps in memory is lost with each `carry_out`."""
 
     database: Database
     http: GuardedHttp
+    parser: ItemParser
     organization_id: str = field(default_factory=lambda: f"org-{uuid4().hex[:8]}")
     entries: Entries = field(default_factory=Entries)
     limits: SourceRunLimits = field(default_factory=lambda: SourceRunLimits(max_s=600, max_bytes=100_000_000))
@@ -97,7 +96,7 @@ class Sources:
 
     def runner(self, owner: str) -> SourceRunner:
         settings = ReaderSettings(allow_private=True, crawl_delay_s=0, max_items=50, page_limits=self.page_limits)
-        readers = SourceReaders(self.database, self.http, KEY_RING, settings)
+        readers = SourceReaders(self.database, self.http, KEY_RING, settings, lambda: nullcontext(self.parser))
         return SourceRunner(
             self.database,
             owner=owner,

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import docx
 import pytest
@@ -12,6 +13,7 @@ from kb_knowledge.store.source_files import MAX_FILE_BYTES, FileTooLarge, Source
 from kb_knowledge.store.source_runs import SourceRunStatus
 from tests.integration.knowledge.sources.source_runs import Sources
 from tests.unit.client.files.pdf_files import make_pdf
+from tests.unit.client.files.test_hostile_files import with_macros
 
 
 async def _pieces(content: bytes) -> AsyncIterator[bytes]:
@@ -57,6 +59,7 @@ async def test_files_become_entries_and_a_new_version_updates_the_same_one(sourc
     [
         ("a.pdf", make_pdf([(72, 700, "x")])[:300]),
         ("a.docx", b"PK\x03\x04 no archive"),
+        ("a.docx", with_macros(a_document("Text."))),
         ("a.txt", bytes(range(32)) * 100),
         ("a.html", b"<div>" * 30_000),
         ("a.txt", b"word " * 50_000),
@@ -69,17 +72,20 @@ async def test_a_hostile_file_is_a_failed_item(sources: Sources, filename: str, 
     assert sources.entries.items == {}
 
 
-async def test_files_are_limited_kept_apart_and_deleted_when_unused(sources: Sources) -> None:
+async def test_files_are_limited_kept_apart_and_deleted_when_unused(sources: Sources, tmp_path: Path) -> None:
     with pytest.raises(FileTooLarge):
         await upload(sources, "a.txt", bytes(MAX_FILE_BYTES + 1))
     source = await upload(sources, "a.txt", b"Used.")
     file_id = source.config["file_id"]
-    assert await source_files.find(sources.database, SourceFileKey("other", file_id)) is None
+    assert await source_files.save(sources.database, SourceFileKey("other", file_id), tmp_path / "other") is None
+    assert not (tmp_path / "other").exists()
     unused, _ = await source_files.put(sources.database, sources.organization_id, _pieces(b"Unused."), filename="b.txt")
     assert await source_files.delete_unused(sources.database) == 0
 
     old = {"$set": {"uploadDate": source.created_at - source_files.UNUSED_KEPT}}
     await sources.database[source_files.FILES].update_many({}, old)
     assert await source_files.delete_unused(sources.database) == 1
-    assert await source_files.find(sources.database, SourceFileKey(sources.organization_id, unused)) is None
-    assert await source_files.find(sources.database, SourceFileKey(sources.organization_id, file_id)) == b"Used."
+    deleted, kept = (SourceFileKey(sources.organization_id, each) for each in (unused, file_id))
+    assert await source_files.save(sources.database, deleted, tmp_path / "deleted") is None
+    assert await source_files.save(sources.database, kept, tmp_path / "kept") == len(b"Used.")
+    assert (tmp_path / "kept").read_bytes() == b"Used."

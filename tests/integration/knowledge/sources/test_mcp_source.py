@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -11,11 +12,13 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kb_knowledge.mcp_header_keys import McpHeaderKeys
 from kb_knowledge.store import mcp_servers
 from kb_knowledge.store.keys import McpServerKey
 from kb_knowledge.store.knowledge_sources import KnowledgeSource, SourceKind
 from kb_knowledge.store.mcp_servers import McpServer
 from kb_knowledge.store.source_runs import SourceRunStatus
+from kb_shared.secrets.key_ring import KeyRing, Unreadable
 from tests.integration.knowledge.sources.source_runs import KEY_RING, Sources
 from tests.waiting import until
 
@@ -120,3 +123,21 @@ async def test_a_server_that_refuses_the_headers_or_is_away_is_an_error(sources:
         assert run.status is SourceRunStatus.ERROR
         assert "MCP server can't be used" in (run.error or "")
         assert "Bearer" not in (run.error or "")
+
+
+async def test_headers_are_encrypted_with_a_new_key_and_the_old_one_can_go(sources: Sources, wiki: Wiki) -> None:
+    source = await add(sources, wiki)
+    key = McpServerKey(sources.organization_id, source.config["mcp_server_id"])
+    without_headers = replace(await mcp_servers.get(sources.database, key), headers=None, header_names=())
+    await mcp_servers.put(sources.database, None, replace(without_headers, mcp_server_id="0" * 24))
+    new = {"new": bytes([1]) * 32}
+
+    await McpHeaderKeys(KeyRing({**new, "k": bytes(32)})).reseal(sources.database)
+    server = await mcp_servers.get(sources.database, key)
+    assert mcp_servers.open_headers(KeyRing(new), server) == {"Authorization": SECRET}
+    with pytest.raises(Unreadable):
+        mcp_servers.open_headers(KEY_RING, server)
+
+    # What no key opens stays as it is, and does not keep the service from starting.
+    await McpHeaderKeys(KeyRing({"other": bytes([2]) * 32})).reseal(sources.database)
+    assert await mcp_servers.get(sources.database, key) == server

@@ -1,4 +1,4 @@
-"""Runs from the request to the end: kills, two runners, schedules, cancellation, previews."""
+"""Runs from the request to the end: two runners, schedules, cancellation, previews."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -11,61 +11,11 @@ from kb_knowledge.runner.schedule_runs import request_due_runs
 from kb_knowledge.store import crawl_frontier, knowledge_sources, source_items, source_runs
 from kb_knowledge.store.source_runs import RunTrigger, SourceIsRunning, SourceRunStatus
 from kb_shared import failpoints
-from tests.integration.knowledge.sources.source_runs import Killed, Sources
+from tests.integration.knowledge.sources.source_runs import Sources
 from tests.integration.knowledge.sources.web_site import WebSite
 from tests.waiting import until
 
 NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
-
-
-class KillAt:
-    """Kills the runner when it reaches a place for the n-th time."""
-
-    def __init__(self, nth: int) -> None:
-        self._left = nth
-
-    async def __call__(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Killed
-
-
-@pytest.mark.parametrize("failpoint", failpoints.OF_SOURCES)
-async def test_after_a_kill_a_run_continues_and_fetches_at_most_the_page_in_flight_again(
-    sources: Sources, site: WebSite, failpoint: str
-) -> None:
-    site.pages = 12
-    source = await sources.crawl(site.url)
-    await sources.run(source)
-    site.log.clear()
-    sources.entries.events.clear()
-    site.texts = {number: f"New text {number}." for number in range(12)}
-    site.gone = {1, 2}
-
-    run = await sources.request(source)
-    kills = 0
-    for nth in (1, 2):
-        try:
-            async with failpoints.during(failpoint, KillAt(nth)):
-                await sources.carry_out(run)
-        except Killed:
-            kills += 1
-            await sources.let_lease_pass(run)
-        if (await sources.find(run)).finished_at:
-            break
-    else:
-        await sources.carry_out(run)
-
-    assert kills >= 1
-    ended = await sources.find(run)
-    assert (ended.status, ended.error) == (SourceRunStatus.OK, None)
-    counts = site.requested()
-    assert set(counts) == {"/robots.txt", "/sitemap.xml", "/", *(f"/page/{number}" for number in range(12))}
-    assert sum(counts.values()) <= len(counts) + kills
-    # No entry twice, none lost, none left.
-    assert sorted(sources.entries.events) == sorted(f"{site.url}page/{number}" for number in [0, *range(3, 12)])
-    assert sorted(sources.entries.deleted) == [f"{site.url}page/1", f"{site.url}page/2"]
-    assert (await sources.source(source)).last_run_entry_count == 11
 
 
 async def test_two_runners_never_read_a_source_at_the_same_time(sources: Sources, site: WebSite) -> None:

@@ -30,6 +30,7 @@ KNOWLEDGE_BASE: dict[str, Any] = {
     "text_normalization": 2,
     "filterable_metadata": [],
     "max_chunks_per_document": 2000,
+    "refuse_sensitive": False,
     "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
     "status": "active",
     "status_reason": None,

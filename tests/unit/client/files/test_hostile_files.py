@@ -64,6 +64,13 @@ def with_member(archive: bytes, name: str, content: bytes) -> bytes:
     return file.getvalue()
 
 
+def with_macros(archive: bytes) -> bytes:
+    file = io.BytesIO(archive)
+    with zipfile.ZipFile(file, "a") as members:
+        members.writestr("word/vbaProject.bin", b"Sub AutoOpen()")
+    return file.getvalue()
+
+
 def word_xml(body: str, declarations: str = "") -> bytes:
     namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     document = f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'
@@ -111,6 +118,12 @@ def test_a_file_that_needs_too_much_memory_is_a_problem_and_the_next_one_is_read
         big, good = (parser.parse(found) for found in find_files([tmp_path]).files)
     assert isinstance(big, FileProblem)
     assert isinstance(good, ParsedFile)
+
+
+def test_a_file_with_macros_is_a_problem(parse: Parse) -> None:
+    problem = parse("macros.docx", with_macros(word_file(word_text("good"))))
+    assert isinstance(problem, FileProblem)
+    assert "contains macros" in problem.reason
 
 
 def test_elements_nested_without_end_are_a_problem(parse: Parse) -> None:
