@@ -10,7 +10,7 @@ from kb_client import AsyncClient
 from kb_console import sessions, settings, uploads
 from kb_console.addresses import page_address
 from kb_console.errors import NotOfThisOrganization, SignedOut
-from kb_console.sessions import Session
+from kb_console.sessions import ConsoleSession
 from kb_shared.http import failed_authentications
 from kb_shared.http.dependencies import get_provided, provided
 
@@ -52,7 +52,7 @@ OpenedApi: TypeAlias = Annotated[ApiClients, Depends(provided(ApiClients))]
 class Visit:
     """A request of somebody who is signed in."""
 
-    session: Session
+    session: ConsoleSession
     api: AsyncClient
 
     def address(self, *segments: str, **query: object) -> str:
@@ -64,7 +64,7 @@ async def find_visit(request: Request, organization_id: Annotated[str, Path()]) 
     """Return the visit that a request belongs to.
 
     Raises:
-        SignedOut: nobody is signed in.
+        SignedOut: there is no session.
         NotOfThisOrganization: the session is of another organization than the page.
     """
     session = get_provided(request.app, sessions.Sessions).find(request)

@@ -2,7 +2,7 @@
 
 
 class SignedOut(Exception):
-    """Nobody is signed in, or the session has ended."""
+    """There is no session, or the session has ended."""
 
 
 class NotOfThisOrganization(Exception):

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse
 
 from kb_console import figures, status_words
 from kb_console.addresses import page_address
-from kb_console.sessions import Session
+from kb_console.sessions import ConsoleSession
 from kb_console.static_files import static_address
 
 
@@ -66,9 +66,9 @@ def is_partial(request: Request) -> bool:
     return request.headers.get("hx-request-type") == "partial"
 
 
-def find_session(request: Request) -> Session | None:
+def find_session(request: Request) -> ConsoleSession | None:
     """Return the session of a request that was let in."""
-    session: Session | None = request.scope["state"].get("session")
+    session: ConsoleSession | None = request.scope["state"].get("session")
     return session
 
 

@@ -1,4 +1,4 @@
-"""Seals small values so that browsers can keep them: nobody without the secret can read, change or make one."""
+"""Seals small values so that browsers can keep them: only a holder of the secret can read, change or make one."""
 
 import base64
 import json

@@ -23,7 +23,7 @@ _MOST_USED_CODES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsoleSession:
     organization_id: str
     api_key: str = field(repr=False)
     """What the API accepts as a bearer token."""
@@ -31,11 +31,11 @@ class Session:
     scopes: tuple[str, ...]
 
     @classmethod
-    def from_key(cls, who: WhoAmI, *, api_key: str) -> "Session":
+    def from_key(cls, who: WhoAmI, *, api_key: str) -> "ConsoleSession":
         """Create the session of an API key that was accepted."""
         return cls(who.organization_id, api_key, who.name, tuple(who.scopes))
 
-    def may(self, scope: str) -> bool:
+    def has_scope(self, scope: str) -> bool:
         """Say whether the key has a scope; `admin` implies every scope. The API decides in the end."""
         return scope in self.scopes or "admin" in self.scopes
 
@@ -48,7 +48,7 @@ class Session:
         }
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Session":
+    def from_json(cls, fields: dict[str, Any]) -> "ConsoleSession":
         return cls(fields["organization_id"], fields["api_key"], fields["key_name"], tuple(fields["scopes"]))
 
 
@@ -68,11 +68,11 @@ class Sessions:
         self._is_https = is_https
         self._used_codes: BoundedCache[str, bool] = BoundedCache(_MOST_USED_CODES)
 
-    def find(self, request: Request) -> Session | None:
+    def find(self, request: Request) -> ConsoleSession | None:
         fields = self._seal.open(request.cookies.get(COOKIE, ""))
-        return None if fields is None else Session.from_json(fields)
+        return None if fields is None else ConsoleSession.from_json(fields)
 
-    def begin(self, request: Request, response: Response, session: Session) -> None:
+    def begin(self, request: Request, response: Response, session: ConsoleSession) -> None:
         response.set_cookie(
             COOKIE,
             self._seal.close(session.to_json()),
@@ -86,14 +86,14 @@ class Sessions:
     def end(self, response: Response) -> None:
         response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="lax")
 
-    def make_code(self, session: Session) -> str:
+    def make_code(self, session: ConsoleSession) -> str:
         """Return a code that begins this session, once and within a minute."""
         return self._code_seal.close({"id": secrets.token_hex(16), **session.to_json()})
 
-    def use_code(self, code: str) -> Session | None:
+    def use_code(self, code: str) -> ConsoleSession | None:
         """Return the session of a code; None if it was used in this process, is too old or invalid."""
         fields = self._code_seal.open(code)
         if fields is None or self._used_codes.find(fields["id"]) is not None:
             return None
         self._used_codes.put(fields["id"], True)
-        return Session.from_json(fields)
+        return ConsoleSession.from_json(fields)

@@ -12,7 +12,7 @@ from kb_console.dependencies import ApiClients, FailedAuthentications, OpenedApi
 from kb_console.errors import SignedOut
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_problem
-from kb_console.sessions import CODE_LIFETIME_S, Session
+from kb_console.sessions import CODE_LIFETIME_S, ConsoleSession
 from kb_contracts.api.whoami import WhoAmI
 from kb_shared.errors import RequestError
 from kb_shared.http import failed_authentications
@@ -63,7 +63,7 @@ async def sign_in(
     except KbClientError as error:
         return _form(request, then=then, shown=describe_problem(error))
     response = RedirectResponse(own_address(then), 303)
-    sessions.begin(request, response, Session.from_key(who, api_key=key))
+    sessions.begin(request, response, ConsoleSession.from_key(who, api_key=key))
     return response
 
 
@@ -88,7 +88,7 @@ async def make_code(request: Request, api: OpenedApi, sessions: Sessions, failur
         )
     except KbClientError as error:
         return problem(request, 503, "unavailable", detail=describe_problem(error).detail)
-    code = sessions.make_code(Session.from_key(who, api_key=key))
+    code = sessions.make_code(ConsoleSession.from_key(who, api_key=key))
     return JSONResponse({"path": f"{SIGN_IN}/with-code?code={code}", "lifetime_s": CODE_LIFETIME_S})
 
 

@@ -6,12 +6,12 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from kb_console.addresses import own_address
-from kb_console.sessions import COOKIE, Session, Sessions
+from kb_console.sessions import COOKIE, ConsoleSession, Sessions
 from tests.unit.console.conftest import API_KEY, HOST, SAME_ORIGIN, SECRET
 from tests.unit.console.fake_api import FakeApi
 
 ORG = "/console/orgs/acme"
-WHO = Session("acme", API_KEY, "a key", ("read",))
+WHO = ConsoleSession("acme", API_KEY, "a key", ("read",))
 
 
 async def test_a_sign_in_leads_to_the_page_that_was_asked_for(stranger: httpx.AsyncClient) -> None:
