@@ -63,7 +63,7 @@ async def create(
     It is stored even while the embedding provider is away: `embedding_status` is `pending` until it is searchable. The
     first entry makes the knowledge base of the organization's entries.
     """
-    check_entry(title=body.title, content=body.content, embedding_text=body.embedding_text)
+    check_entry(body)
     await require_quota(
         lambda: knowledge_entries.count(database, caller.organization_id),
         settings.max_knowledge_entries,
@@ -164,8 +164,7 @@ async def change(
 
     Searches find the old content until the new one is indexed. What did not change costs nothing.
     """
-    # An absent field is None, whatever its type says.
-    check_entry(title=body.title, content=body.content, embedding_text=body.embedding_text)
+    check_entry(body)
     fields: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
     if "tags" in fields:
         fields["tags"] = tuple(dict.fromkeys(body.tags))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kb_contracts import topics
+from kb_contracts.api.knowledge_entries import ChangeEntry, CreateEntry
 from kb_contracts.documents import DocumentEvent, check_embedding_text, key_of
 from kb_knowledge.content_check import refuse_sensitive
 from kb_knowledge.entries_knowledge_base import ensure_knowledge_base
@@ -19,15 +20,18 @@ from kb_shared.observability import tracing
 from kb_shared.settings import KnowledgeBaseSettings
 
 
-def check_entry(*, title: str | None, content: str | None, embedding_text: str | None) -> None:
-    """Check the texts of an entry, as far as they are given, before anything is written.
+def check_entry(written: CreateEntry | ChangeEntry) -> None:
+    """Check what a request writes into an entry, before anything is stored.
 
     Raises:
         RequestError: 422 `sensitive-content`.
     """
-    for field, text in (("title", title), ("content", content), ("embedding_text", embedding_text)):
-        if text is not None:
+    # An absent field is None, whatever its type says.
+    for field in ("entry_id", "title", "content", "embedding_text"):
+        if (text := getattr(written, field, None)) is not None:
             refuse_sensitive(text, field=field)
+    for tag in written.tags or ():
+        refuse_sensitive(tag, field="tags")
 
 
 class EntryWriter:

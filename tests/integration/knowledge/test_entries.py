@@ -66,6 +66,8 @@ async def test_fields_of_entries_are_checked(author: Author) -> None:
         assert await author.refused("POST", "", json=wrong) == (422, "validation-error")
     secret = {"title": "t", "content": "password = hunter2-Xy77-kk"}
     assert await author.refused("POST", "", json=secret) == (422, "sensitive-content")
+    tagged = titled | {"tags": ["a", "ghp_" + "q7Wc2ZrT9vXb4KmN8sLd3FgH6jPy1AeUo5Ri"]}
+    assert await author.refused("POST", "", json=tagged) == (422, "sensitive-content")
     assert (await author.write("First line\nand more", title=None, knowledge_type="fact"))["title"] == "First line"
     await author.write(entry_id="mine")
     assert await author.refused("POST", "", json=titled | {"entry_id": "mine"}) == (409, "entry-exists")
