@@ -18,7 +18,7 @@ COPY shared shared
 COPY client client
 COPY services services
 RUN ["/opt/build/bin/pip", "--no-cache-dir", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "/wheels", \
-     "./contracts", "./shared", "./client", "./services/kb-api", "./services/indexer", "./services/search", "./services/knowledge", \
+     "./contracts", "./shared", "./client", "./services/kb-api", "./services/indexer", "./services/search", "./services/knowledge", "./services/console", \
      "./services/reconciler"]
 
 FROM ${PYTHON_IMAGE} AS runtime
@@ -100,6 +100,19 @@ LABEL org.opencontainers.image.title="kb-knowledge" \
 COPY --from=kb-knowledge-parts /opt/kb /opt/kb
 COPY --from=kb-knowledge-parts /opt/packages /opt/kb
 ENTRYPOINT ["python", "-m", "kb_knowledge"]
+
+FROM tools AS kb-console-parts
+COPY images/kb-console.lock images/
+RUN ["python", "images/install.py", "dependencies", "images/kb-console.lock"]
+COPY --from=wheels /wheels /wheels
+RUN ["python", "images/install.py", "packages", "kb_contracts", "kb_shared", "kb_client", "kb_console"]
+
+FROM service AS kb-console
+LABEL org.opencontainers.image.title="kb-console" \
+      org.opencontainers.image.description="Knowledge bases: the web console"
+COPY --from=kb-console-parts /opt/kb /opt/kb
+COPY --from=kb-console-parts /opt/packages /opt/kb
+ENTRYPOINT ["python", "-m", "kb_console"]
 
 FROM tools AS kb-reconciler-parts
 COPY images/kb-reconciler.lock images/

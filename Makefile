@@ -1,10 +1,11 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENTS_VENV := .venv-clients
+CONSOLE_VENV := .venv-console
 SECURITY_VENV := .venv-security
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
-PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler services/knowledge local
+PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler services/knowledge services/console local
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
@@ -14,7 +15,7 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +80,11 @@ test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaInd
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
 
+test-console: install  ## the web console in a real browser (needs chromium: apt-get install chromium)
+	@test -x $(CONSOLE_VENV)/bin/python || $(PYTHON) -m venv $(CONSOLE_VENV)
+	@$(BIN)/uv pip install --quiet --python $(CONSOLE_VENV)/bin/python --require-hashes -r requirements-console.lock
+	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini tests/console --quiet
+
 dist: install  ## build the wheels of all packages into dist/
 	@$(BIN)/uv build --quiet --all-packages --wheel --clear --no-build-isolation --python $(BIN)/python --out-dir dist
 
@@ -135,6 +141,9 @@ client: install  ## write the synchronous client and its exceptions from their s
 command-line: install  ## write the reference page of the command line from its parsers
 	@$(BIN)/python scripts/generate_command_line_page.py
 
+vendor:  ## copy what browsers load out of npm packages, in the versions of scripts/vendor.py (needs npm)
+	@$(PYTHON) scripts/vendor.py
+
 openapi: install  ## write the OpenAPI document of all services (docs/openapi.json)
 	@$(BIN)/python -m tests.openapi
 
@@ -142,9 +151,10 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-console.in --output-file requirements-console.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-docs.in --output-file requirements-docs.lock
-	@for image in kb-api kb-indexer kb-search kb-knowledge kb-reconciler; do \
+	@for image in kb-api kb-indexer kb-search kb-knowledge kb-console kb-reconciler; do \
 		$(BIN)/uv export $(EXPORT) --no-dev --package $$image --output-file images/$$image.lock || exit 1; done
 	@$(BIN)/uv export $(EXPORT) --no-dev --package kb-reconciler --extra cli --output-file images/kb-admin.lock
 	@for tool in build sbom; do \
@@ -159,5 +169,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(CONSOLE_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,7 @@
 """Databases with the indexes of the collections of all services, which take longer to make than most tests."""
 
+from collections.abc import Sequence
+
 import kb_api.indexes
 import kb_indexer.indexes
 import kb_knowledge.indexes
@@ -17,8 +19,27 @@ async def create_all_indexes(database: Database) -> None:
 
 async def delete_everything(database: Database) -> None:
     """Delete all rows, and the collections of chunks; the indexes of the other collections stay."""
+    others = []
     for name in await database.list_collection_names():
         if name.startswith("kb_vectors_"):
             await database.drop_collection(name)
         elif not name.startswith("system."):
-            await database[name].delete_many({})
+            others.append(name)
+    for name in await _collections_with_rows(database, others):
+        await database[name].delete_many({})
+
+
+async def _collections_with_rows(database: Database, names: Sequence[str]) -> list[str]:
+    """Find the few that have rows with one command, because a deletion from each costs four times as much CPU."""
+    queries = [
+        {
+            "$unionWith": {
+                "coll": name,
+                "pipeline": [{"$limit": 1}, {"$project": {"_id": 0, "collection": {"$literal": name}}}],
+            }
+        }
+        for name in names
+    ]
+    # No document, to which those of the collections are added.
+    rows = await database.aggregate([{"$documents": []}, *queries])
+    return [row["collection"] async for row in rows]

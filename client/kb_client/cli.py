@@ -22,6 +22,7 @@ from kb_client.command_line import (
     providers,
     search,
     usage,
+    web_console,
     webhooks,
 )
 from kb_client.command_line.completion import command as completion
@@ -56,7 +57,7 @@ def create_app() -> typer.Typer:
         webhooks,
     ):
         app.add_typer(group.app)
-    for module in (search, ask, usage, operations, profiles, completion):
+    for module in (search, ask, usage, operations, web_console, profiles, completion):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)

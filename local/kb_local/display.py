@@ -78,6 +78,7 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
             json.dumps(
                 {
                     "base_url": state.base_url,
+                    "console_url": _console(state),
                     "kafka": _kafka(state),
                     "mongo_uri": _mongo_uri(state),
                     "organization_id": secrets.organization_id,
@@ -93,13 +94,14 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
         f"""
 The stack is ready.
   base URL      {state.base_url}
+  console       {_console(state) or "not started"}
   Kafka         {_kafka(state)}
   MongoDB       {_mongo_uri(state) or "that of KB_MONGO_URI"}
   organization  {secrets.organization_id}
   API key       {secrets.api_key}
   data, logs    {home.folder}{_monitoring_lines(state)}
 
-Next: `kb docs push FOLDER`, then `kb ask "..."`.
+Next: `kb open` opens the console in a browser, signed in. Or `kb docs push FOLDER`, then `kb ask "..."`.
 
 To run the commands of the documentation, paste this line:
 
@@ -111,6 +113,12 @@ For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledg
         # A reader of a pipe must get it at once, because `kb up --foreground` goes on.
         flush=True,
     )
+
+
+def _console(state: StackState) -> str | None:
+    """Return the address of the web console; None if it was left out."""
+    is_started = any(process.name == "kb-console" for process in state.processes)
+    return f"{state.base_url}/console/" if is_started else None
 
 
 def _kafka(state: StackState) -> str:

@@ -1,4 +1,4 @@
-"""One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL --kb-knowledge URL`.
+"""One base URL for all services: `python -m kb_local.gateway --port N`, and of each service its URL: `--kb-api URL`.
 
 It replaces the Ingress of a cluster: it routes by path and forwards requests and responses unchanged. It does not
 serve /metrics, which is for operators only.
@@ -12,7 +12,8 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -25,13 +26,12 @@ from starlette.types import ASGIApp
 
 from kb_local.ports import LOOPBACK
 from kb_local.serve_process import serve_until_signal
+from kb_local.upstreams import UPSTREAMS, GatewayUpstream
 from kb_shared.http.connection_limit import ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
 from kb_shared.http.security_headers import with_security_headers
 from kb_shared.http.uvicorn_server import listen
-
-GatewayUpstream = Literal["kb-api", "kb-search", "kb-knowledge"]
 
 SEARCH_COLLECTIONS = frozenset({"agents", "chat-models", "insights", "mcp", "prompts", "runs", "threads"})
 KNOWLEDGE_COLLECTIONS = frozenset(
@@ -58,6 +58,8 @@ CLIENT_CLOSED_REQUEST = 499
 
 def route_upstream(path: str) -> GatewayUpstream:
     """Say which service answers `path`, with or without `/v0/orgs/{organization_id}` before it."""
+    if path == "/console" or path.startswith("/console/"):
+        return "kb-console"
     match path.strip("/").split("/"):
         case ["v0", "orgs", _, *rest]:
             segments = rest
@@ -86,6 +88,8 @@ def create_app(upstreams: Mapping[GatewayUpstream, str]) -> ASGIApp:
     # A long answer may pause for as long as it likes: agents stream. Idle connections go before uvicorn closes them.
     client = httpx.AsyncClient(
         timeout=httpx.Timeout(None, connect=2),
+        # A client keeps cookies, and would send those of one caller with the requests of all others.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=2),
         trust_env=False,
     )
@@ -221,14 +225,13 @@ def _problem(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kb_local.gateway", description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--kb-api", required=True, help="base URL")
-    parser.add_argument("--kb-search", required=True, help="base URL")
-    parser.add_argument("--kb-knowledge", required=True, help="base URL")
+    for name in UPSTREAMS:
+        parser.add_argument(f"--{name}", required=True, help="base URL")
     options = parser.parse_args()
     # Until it serves.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     config = uvicorn.Config(
-        create_app({"kb-api": options.kb_api, "kb-search": options.kb_search, "kb-knowledge": options.kb_knowledge}),
+        create_app({name: getattr(options, name.replace("-", "_")) for name in UPSTREAMS}),
         # What services refuse about a connection has to be refused here: they see other connections.
         http=partial(Protocol, connections=ConnectionLimit(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
         log_level="warning",

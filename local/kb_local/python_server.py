@@ -11,6 +11,7 @@ from kb_local.child import SINGLE_THREADED, Child, execute
 from kb_local.mongod import is_member, is_writable
 from kb_local.ports import LOOPBACK, NO_TLS
 from kb_local.server import Server, accepts_connections
+from kb_local.upstreams import GatewayUpstream
 from kb_local.zygote import Zygote
 
 
@@ -120,14 +121,12 @@ class ModelServerProcess(PythonServer):
 
 
 class GatewayProcess(PythonServer):
-    """The one base URL in front of kb-api, kb-search and kb-knowledge, see `kb_local/gateway.py`."""
+    """The one base URL in front of the services, see `kb_local/gateway.py`."""
 
     def __init__(
         self,
+        upstreams: Mapping[GatewayUpstream, str],
         *,
-        kb_api: str,
-        kb_search: str,
-        kb_knowledge: str,
         port: int,
         log: Path,
         zygote: Zygote | None = None,
@@ -135,17 +134,13 @@ class GatewayProcess(PythonServer):
         """Describe the gateway.
 
         Args:
-            kb_api: base URL of the service.
-            kb_search: base URL of the service.
-            kb_knowledge: base URL of the service.
+            upstreams: base URL of each service.
             port: on loopback.
             log: file that its output is appended to.
             zygote: forks it; it runs already when the gateway is started. Without one the gateway is executed.
         """
         super().__init__("gateway", "kb_local.gateway", port=port, log=log)
-        self._kb_api = kb_api
-        self._kb_search = kb_search
-        self._kb_knowledge = kb_knowledge
+        self._upstreams = dict(upstreams)
         self._zygote = zygote
 
     @property
@@ -155,9 +150,7 @@ class GatewayProcess(PythonServer):
     def _arguments(self) -> Sequence[str]:
         return [
             *("--port", str(self.port)),
-            *("--kb-api", self._kb_api),
-            *("--kb-search", self._kb_search),
-            *("--kb-knowledge", self._kb_knowledge),
+            *(argument for name, url in self._upstreams.items() for argument in (f"--{name}", url)),
         ]
 
     def _launch(self) -> Child:

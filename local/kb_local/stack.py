@@ -9,12 +9,13 @@ from kb_local.broker_contents import create_topics, resend_after_broker_loss
 from kb_local.deployment import inspect_mongo
 from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
 from kb_local.monitoring import Monitoring, MonitoringOptions
-from kb_local.ports import Ports
+from kb_local.ports import LOOPBACK, Ports
 from kb_local.python_server import GatewayProcess, ModelServerProcess
 from kb_local.search_nodes import SearchNodes
 from kb_local.server import Server
 from kb_local.service import Service
 from kb_local.state import Home
+from kb_local.upstreams import UPSTREAMS
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
@@ -183,6 +184,13 @@ class Stack:
 
     def _environment_of(self, name: str) -> dict[str, str]:
         package = name.partition(":")[0]
+        if package == "kb_console":
+            # It calls the API as any other client does, and learns no address and no secret of the services.
+            own = {
+                "KB_BASE_URL": f"http://{LOOPBACK}:{self.ports.reserve('gateway')}",
+                "KB_CONSOLE_SECRET": self.home.read_secrets().console_secret,
+            }
+            return {**own, **self._env, **self._env_of.get(package, {})}
         # Search calls these services to manage knowledge bases and entries over MCP.
         managing = {"KB_API_URL": self._url_of("kb_api"), "KB_KNOWLEDGE_URL": self._url_of("kb_knowledge")}
         own = managing if package == "kb_search" else {}
@@ -360,9 +368,7 @@ class Stack:
 
     async def _start_gateway(self) -> None:
         self.gateway = GatewayProcess(
-            kb_api=self._url_of("kb_api"),
-            kb_search=self._url_of("kb_search"),
-            kb_knowledge=self._url_of("kb_knowledge"),
+            {name: self._url_of(name.replace("-", "_")) for name in UPSTREAMS},
             port=self.ports.reserve("gateway"),
             log=self.home.log("gateway"),
             zygote=self._zygote,

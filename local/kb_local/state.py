@@ -59,6 +59,7 @@ class Secrets(BaseModel):
     organization_id: str = "local"
     api_key: str = Field(default_factory=lambda: f"kb_{secrets.token_hex(6)}_{secrets.token_hex(24)}", repr=False)
     api_key_pepper: str = Field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    console_secret: str = Field(default_factory=lambda: secrets.token_hex(32), repr=False)
     provider_keys: str = Field(
         default_factory=lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}", repr=False
     )

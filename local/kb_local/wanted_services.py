@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from kb_local.errors import UnknownService
 
-ALL_SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_reconciler", "kb_knowledge", "kb_knowledge.runner")
+ALL_SERVICES = (
+    "kb_api",
+    "kb_indexer",
+    "kb_search",
+    "kb_reconciler",
+    "kb_knowledge",
+    "kb_knowledge.runner",
+    "kb_console",
+)
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?(:[0-9]+)?")
 
 

@@ -18,6 +18,7 @@ PRELOADED = (
     "chonkie",
     "fastapi",
     "httpx",
+    "jinja2",
     "litellm",
     "numpy",
     "prometheus_client",

@@ -5,7 +5,7 @@ from typing import Final
 from observability.dashboards.panel import Dashboard, Panel, PanelQuery, PanelRow
 from observability.dashboards.promql import quantile, recent_increase, share, total_rate
 
-SERVICES: Final = 'job=~"kb-api|kb-indexer|kb-search|kb-knowledge|kb-knowledge-runner|kb-reconciler"'
+SERVICES: Final = 'job=~"kb-api|kb-indexer|kb-search|kb-knowledge|kb-knowledge-runner|kb-console|kb-reconciler"'
 OF_API_AND_MODELS: Final = 'route!~".+/search|/healthz|/readyz|/metrics"'
 SEARCHES: Final = 'job="kb-search",route=~".+/search"'
 WINDOWS: Final = ("5m", "1h", "6h", "3d")

@@ -17,15 +17,33 @@ from kb_shared.prices import MAX_USD, ModelPrice, Prices
 from kb_shared.secrets.peppers import Peppers
 
 
-class CommonSettings(BaseSettings):
-    """Settings to reach MongoDB and Kafka. Each service adds its own."""
+class ServerSettings(BaseSettings):
+    """Settings of every service: what it logs, and its HTTP server, which serves health at least."""
 
     # Errors contain the names of settings and no values, because some are secrets.
     model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore", hide_input_in_errors=True)
-    uses_kafka: ClassVar[bool] = True
+    uses_mongodb: ClassVar[bool] = False
+    uses_kafka: ClassVar[bool] = False
 
     environment: Literal["development", "production"] = "development"
     """In production a service refuses to start with settings that are fit for development only."""
+    http_host: str = "127.0.0.1"
+    http_port: int = 0
+    http_max_connections: Annotated[int, Field(ge=1)] = 2_000
+    """Limit of open connections. A further one closes the connection that has been idle for longest."""
+    http_head_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    """Time from the first byte of a request to the end of its headers."""
+    http_body_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """Time from the end of the headers to the end of the body, plus a second for each 100,000 bytes received."""
+    log_level: str = "INFO"
+
+
+class CommonSettings(ServerSettings):
+    """Settings to reach MongoDB and Kafka. Each service adds its own."""
+
+    uses_mongodb: ClassVar[bool] = True
+    uses_kafka: ClassVar[bool] = True
+
     mongo_uri: str = "mongodb://127.0.0.1:27017/?replicaSet=rs0"
     mongo_database: str = "kb"
     kafka: str = DEFAULT_BOOTSTRAP_SERVERS
@@ -49,15 +67,6 @@ class CommonSettings(BaseSettings):
     local one."""
     kafka_session_timeout_ms: int = 30_000
     kafka_fetch_max_wait_ms: int = 500
-    http_host: str = "127.0.0.1"
-    http_port: int = 0
-    http_max_connections: Annotated[int, Field(ge=1)] = 2_000
-    """Limit of open connections. A further one closes the connection that has been idle for longest."""
-    http_head_timeout_s: Annotated[float, Field(gt=0)] = 10.0
-    """Time from the first byte of a request to the end of its headers."""
-    http_body_timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    """Time from the end of the headers to the end of the body, plus a second for each 100,000 bytes received."""
-    log_level: str = "INFO"
 
     @field_validator(
         "kafka_sasl_mechanism",

@@ -5,7 +5,7 @@ from typing import Final
 import grimp
 import pytest
 
-SERVICES: Final = ("kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
+SERVICES: Final = ("kb_api", "kb_console", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search")
 
 EXCEPTIONS: Final[dict[str, str]] = {}
 """Packages and modules that one service uses so far, each with the reason why it stays."""

@@ -12,16 +12,18 @@ from pydantic import ValidationError
 
 from compose.write_env import fill
 from kb_api.settings import ApiSettings
+from kb_console.settings import ConsoleSettings
 from kb_indexer.settings import IndexerSettings
 from kb_knowledge.runner.settings import RunnerSettings
 from kb_knowledge.settings import KnowledgeSettings
 from kb_reconciler.settings import ReconcilerSettings
 from kb_search.settings import SearchSettings
-from kb_shared.settings import CommonSettings
+from kb_shared.settings import CommonSettings, ServerSettings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SETTINGS: Final[Mapping[str, type[CommonSettings]]] = {
+SETTINGS: Final[Mapping[str, type[ServerSettings]]] = {
     "kb-api": ApiSettings,
+    "kb-console": ConsoleSettings,
     "kb-indexer": IndexerSettings,
     "kb-knowledge": KnowledgeSettings,
     "kb-knowledge-runner": RunnerSettings,
@@ -38,7 +40,7 @@ WITHOUT_READ_ONLY_ROOT: Final = frozenset({"mongodb", "kafka"})
 WITH_CAPABILITIES: Final = frozenset({"mongodb"})
 PROVIDER_KEYS: Final = frozenset({"OPENAI_API_KEY"})
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::([?-])([^}]*))?\}")
-_REQUIRED: Final = ("KB_MONGO_URI", "KB_MONGO_DATABASE", "KB_ENVIRONMENT")
+_OF_MONGODB: Final = ("KB_MONGO_URI", "KB_MONGO_DATABASE")
 
 
 def find_mistakes(text: str, *, example: str, dockerfile: str) -> list[str]:
@@ -166,12 +168,13 @@ def _filled(value: str | None, values: Mapping[str, str]) -> str | None:
     return value and _VARIABLE.sub(lambda found: values.get(found[1]) or found[3] or "", value)
 
 
-def _settings(name: str, settings: type[CommonSettings], environment: Mapping[str, str | None]) -> Iterator[str]:
+def _settings(name: str, settings: type[ServerSettings], environment: Mapping[str, str | None]) -> Iterator[str]:
     known = {f"KB_{field.upper()}" for field in settings.model_fields}
     for variable in environment.keys() - known - PROVIDER_KEYS:
         yield f"{name}: {variable} is no setting of {settings.__name__}"
-    required = {*_REQUIRED, *(["KB_KAFKA"] if settings.uses_kafka else [])}
-    required |= {"KB_API_KEY_PEPPER", "KB_PROVIDER_KEYS"} & known
+    required = {"KB_ENVIRONMENT", *(_OF_MONGODB if settings.uses_mongodb else ())}
+    required |= {"KB_KAFKA"} if settings.uses_kafka else set()
+    required |= {"KB_API_KEY_PEPPER", "KB_PROVIDER_KEYS", "KB_BASE_URL", "KB_CONSOLE_SECRET"} & known
     for variable in sorted(required - environment.keys()):
         yield f"{name}: {variable} is missing"
     try:

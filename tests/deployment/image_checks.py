@@ -16,12 +16,23 @@ ROOT_PACKAGES: Final[Mapping[str, str]] = {
     "kb-indexer": "kb-indexer",
     "kb-search": "kb-search",
     "kb-knowledge": "kb-knowledge",
+    "kb-console": "kb-console",
     "kb-reconciler": "kb-reconciler",
     "kb-admin": "kb-reconciler[cli]",
 }
 """Requirement of each image: the package that it runs, with its extras."""
 _OWN: Final = frozenset(
-    {"kb-api", "kb-client", "kb-contracts", "kb-indexer", "kb-knowledge", "kb-reconciler", "kb-search", "kb-shared"}
+    {
+        "kb-api",
+        "kb-client",
+        "kb-console",
+        "kb-contracts",
+        "kb-indexer",
+        "kb-knowledge",
+        "kb-reconciler",
+        "kb-search",
+        "kb-shared",
+    }
 )
 # Debian and the base image are Linux, and have the Python of the base image's tag.
 _PLATFORM: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.11"}

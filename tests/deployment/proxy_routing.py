@@ -14,7 +14,7 @@ from kb_local.ports import free_port
 from tests.deployment.compose_checks import ROOT
 
 CONFIGURATION: Final = ROOT / "compose" / "nginx.conf"
-UPSTREAMS: Final = ("kb-api", "kb-search", "kb-knowledge")
+UPSTREAMS: Final = ("kb-api", "kb-search", "kb-knowledge", "kb-console")
 
 
 def find_nginx() -> str | None:

@@ -1,12 +1,19 @@
-"""The paths of the OpenAPI documents of all services, with a value in each place of a parameter."""
+"""The paths of all services, with a value in each place of a parameter."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
+import httpx
+from fastapi import FastAPI
+from starlette.routing import Route
+
 import kb_api.bootstrap
+import kb_console.bootstrap
 import kb_knowledge.bootstrap
 import kb_search.bootstrap
 from kb_api.settings import ApiSettings
+from kb_console.settings import ConsoleSettings
 from kb_knowledge.settings import KnowledgeSettings
 from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import create_chat
@@ -16,7 +23,7 @@ from kb_shared.mongo import database as mongo
 
 @cache
 def all_paths() -> tuple[str, ...]:
-    """Return the paths of kb-api, search and knowledge, and `/mcp`, which has no place in an OpenAPI document."""
+    """Return the paths of all services behind the proxy, and `/mcp`, which has no place in an OpenAPI document."""
     api_settings, search_settings, knowledge_settings = ApiSettings(), SearchSettings(), KnowledgeSettings()
     database = mongo.connect(api_settings)
     embedder = create_embedder(database, api_settings)
@@ -30,5 +37,11 @@ def all_paths() -> tuple[str, ...]:
             knowledge_settings, database=database, chat=create_chat(database, knowledge_settings)
         ),
     )
-    templates = {path for app in apps for path in app.openapi()["paths"]} | {"/mcp"}
-    return tuple(sorted(re.sub(r"\{\w+\}", "x1", path) for path in templates))
+    console = kb_console.bootstrap.create_app(ConsoleSettings(), http=httpx.AsyncClient())
+    of_console = {path for path in _paths_of_routes(console) if path.startswith("/console")}
+    templates = {path for app in apps for path in app.openapi()["paths"]} | {"/mcp"} | of_console
+    return tuple(sorted(re.sub(r"\{\w+(:path)?\}", "x1", path) for path in templates))
+
+
+def _paths_of_routes(app: FastAPI) -> Iterator[str]:
+    yield from (route.path for route in app.routes if isinstance(route, Route))

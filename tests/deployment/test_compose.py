@@ -73,7 +73,8 @@ def test_the_written_file_has_a_secret_of_its_own_in_each_place_and_is_not_overw
         write(ROOT / ".env.example", target)
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
     secrets = [
-        re.findall(r"(?m)^([A-Z_]*(?:PASSWORD|PEPPER|KEYS?))=(.+)$", file.read_text()) for file in (first, second)
+        re.findall(r"(?m)^([A-Z_]*(?:PASSWORD|PEPPER|SECRET|KEYS?))=(.+)$", file.read_text())
+        for file in (first, second)
     ]
     assert len(secrets[0]) == EXAMPLE.count("=<random ")
     values = [value for found in secrets for _, value in found]

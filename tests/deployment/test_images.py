@@ -64,7 +64,7 @@ def test_each_image_runs_a_module_that_exists_as_its_own_user_and_without_a_shel
     assert finals.keys() == ROOT_PACKAGES.keys()
     assert all("RUN" not in text for text in finals.values())
     modules = re.findall(r'ENTRYPOINT \["python", "-m", "(\w+)"\]', DOCKERFILE)
-    assert sorted(modules) == ["kb_api", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search"]
+    assert sorted(modules) == ["kb_api", "kb_console", "kb_indexer", "kb_knowledge", "kb_reconciler", "kb_search"]
     assert all(find_spec(f"{module}.__main__") for module in modules)
     assert DOCKERFILE.count("\nUSER 10001:10001\n") == 1
     assert not re.search(r"(?m)^(RUN|CMD|ENTRYPOINT|HEALTHCHECK.*CMD) [^\[]", DOCKERFILE)

@@ -20,7 +20,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from kb_local.gateway import GatewayUpstream, route_upstream
+from kb_local.gateway import route_upstream
+from kb_local.upstreams import GatewayUpstream
 from kb_shared.mongo.api_keys import Scope
 from tests.isolation.conftest import DOCUMENT_ID, PROBER, TAG_ID, TwoTenants
 from tests.openapi.document import PACKAGED

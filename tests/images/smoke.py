@@ -15,7 +15,7 @@ from kb_local.stack import Stack
 from tests.images import buildah
 from tests.images.container import Container, environment, run_in_image
 
-SERVICES: Final = ("kb-api", "kb-indexer", "kb-search", "kb-knowledge", "kb-reconciler")
+SERVICES: Final = ("kb-api", "kb-indexer", "kb-search", "kb-knowledge", "kb-console", "kb-reconciler")
 SECOND_PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     "kb-knowledge-runner": ("kb-knowledge", "kb_knowledge.runner"),
 }
@@ -31,6 +31,7 @@ _WITHOUT_NETWORK: Final[Mapping[str, str]] = {
         "    page = asyncio.run(parser.parse_file(b'<h1>Travel</h1><p>By train.</p>', filename='travel.html'))\n"
         "assert 'By train' in page.text"
     ),
+    "kb-console": "import kb_console.bootstrap, kb_client.files.formats.pdf, kb_client.files.formats.word",
     "kb-reconciler": "import kb_reconciler.bootstrap",
     "kb-admin": "import kb_reconciler.set_up.set_up, kb_reconciler.backup.backup, kb_reconciler.export.export_kb",
 }
@@ -89,7 +90,7 @@ async def _try_together(images: Mapping[str, _Image], stack: Stack, home: Path) 
             name,
             root=images[image].root,
             configuration=images[image].configuration,
-            env=stack.environment,
+            env=stack.environment | (_environment_of_console(stack) if name == "kb-console" else {}),
             port=stack.ports.reserve(name),
             log=home / "logs" / f"{name}.log",
             module=module,
@@ -114,6 +115,10 @@ async def _try_together(images: Mapping[str, _Image], stack: Stack, home: Path) 
             await container.kill()
 
 
+def _environment_of_console(stack: Stack) -> dict[str, str]:
+    return {"KB_BASE_URL": stack.base_url, "KB_CONSOLE_SECRET": stack.home.read_secrets().console_secret}
+
+
 async def _index_and_search(stack: Stack) -> None:
     async with Api(stack.base_url, stack.organization_id, api_key=stack.api_key, logs=stack.home.logs) as api:
         await api.create_tags(["smoke"])
@@ -128,6 +133,7 @@ async def _index_and_search(stack: Stack) -> None:
         url = f"{stack.base_url}/v0/orgs/{stack.organization_id}/documents/travel"
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {stack.api_key}"}, timeout=60) as client:
             (await client.put(url, json=document)).raise_for_status()
+            (await client.get(f"{stack.base_url}/console/sign-in")).raise_for_status()
         await api.wait_for_document(kb_id, "What may a hotel cost?", document_id="travel", present=True)
 
 

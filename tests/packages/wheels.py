@@ -18,6 +18,7 @@ FOLDERS: Final = (
     "services/search",
     "services/reconciler",
     "services/knowledge",
+    "services/console",
     "local",
 )
 

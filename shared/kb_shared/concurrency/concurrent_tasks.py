@@ -45,3 +45,10 @@ async def run_three_or_cancel(
     awaitables: tuple[Awaitable[Any], ...] = (first, second, third)
     one, two, three = await run_all_or_cancel(awaitables)
     return one, two, three
+
+
+async def run_two_or_cancel(first: Awaitable[First], second: Awaitable[Second]) -> tuple[First, Second]:
+    """Run two that return different types, as `run_all_or_cancel` does."""
+    awaitables: tuple[Awaitable[Any], ...] = (first, second)
+    one, two = await run_all_or_cancel(awaitables)
+    return one, two

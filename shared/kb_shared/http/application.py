@@ -1,6 +1,5 @@
 """The HTTP application of a service: strict requests, problems, keys, health."""
 
-import ipaddress
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from kb_shared.http.documentation import documentation_routes
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
+from kb_shared.http.loopback import is_loopback
 from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
 from kb_shared.settings import HttpSettings
@@ -107,19 +107,12 @@ def _check_pepper(settings: HttpSettings) -> None:
     if settings.api_key_pepper != default:  # nosemgrep: secret-compared-with-equals
         return
     remedy = "set KB_API_KEY_PEPPER, to the same secret in all services"
-    if not _is_loopback(settings.http_host):
+    if not is_loopback(settings.http_host):
         raise Misconfigured(
             f"the pepper of API keys is the public default, and KB_HTTP_HOST={settings.http_host} can be reached from"
             f" other machines: {remedy}"
         )
     _log.warning("api_key.pepper_is_known", remedy=remedy)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _complete_document(app: FastAPI, routers: Sequence[APIRouter]) -> None:

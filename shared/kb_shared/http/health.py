@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from kb_shared.http import server
 from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
-from kb_shared.settings import CommonSettings
+from kb_shared.settings import ServerSettings
 
 Ready = Callable[[], Awaitable[str | None]]
 """Check that returns why the service can't work now, or None if it can."""
@@ -87,7 +87,7 @@ async def _why_not_ready(ready: Ready) -> str | None:
         return type(error).__name__
 
 
-async def serve_health_during(settings: CommonSettings, ready: Ready, work: Awaitable[None]) -> None:
+async def serve_health_during(settings: ServerSettings, ready: Ready, work: Awaitable[None]) -> None:
     """Run `work`, all that a service without routes does, and serve health meanwhile."""
     ended = asyncio.Event()
     async with asyncio.TaskGroup() as parts:
@@ -96,7 +96,7 @@ async def serve_health_during(settings: CommonSettings, ready: Ready, work: Awai
         ended.set()
 
 
-async def serve_health(settings: CommonSettings, ready: Ready, stop: asyncio.Event) -> None:
+async def serve_health(settings: ServerSettings, ready: Ready, stop: asyncio.Event) -> None:
     """Serve nothing but health, for a service without routes, until `stop` is set."""
     context = Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)
     await server.run(Starlette(routes=health_routes(ready), middleware=[context]), settings, stop)

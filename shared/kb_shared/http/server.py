@@ -14,7 +14,7 @@ from kb_shared.http.connection_limit import SURPLUS, ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import Protocol
 from kb_shared.http.uvicorn_server import listen, serve
-from kb_shared.settings import CommonSettings
+from kb_shared.settings import ServerSettings
 
 GRACE_S: Final = 10.0
 """Seconds that requests have to finish after a stop, where a service does not say otherwise."""
@@ -24,7 +24,7 @@ OTHER_OPEN_FILES: Final = 200
 _log = structlog.get_logger()
 
 
-async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event, *, grace_s: float = GRACE_S) -> None:
+async def run(app: ASGIApp, settings: ServerSettings, stop: asyncio.Event, *, grace_s: float = GRACE_S) -> None:
     """Serve `app` on `settings.http_host` and `http_port` (0: any free one) until `stop` is set.
 
     Args:

@@ -9,14 +9,14 @@ from typing import Final
 import structlog
 
 from kb_shared.errors import Misconfigured
-from kb_shared.settings import CommonSettings, EmbeddingSettings, HttpSettings
+from kb_shared.settings import CommonSettings, EmbeddingSettings, HttpSettings, ServerSettings
 
 _WITHOUT_TLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 log = structlog.get_logger()
 
 
-async def check_settings(settings: CommonSettings) -> None:
+async def check_settings(settings: ServerSettings) -> None:
     """Check the settings of a service whose `KB_ENVIRONMENT` is `production`; accept those of any other.
 
     Raises:
@@ -28,7 +28,7 @@ async def check_settings(settings: CommonSettings) -> None:
         raise Misconfigured("KB_ENVIRONMENT=production: " + "; ".join(refusals))
 
 
-async def _find_refusals(settings: CommonSettings) -> AsyncIterator[str]:
+async def _find_refusals(settings: ServerSettings) -> AsyncIterator[str]:
     if isinstance(settings, HttpSettings):
         known = HttpSettings.model_fields["api_key_pepper"].default.get_secret_value()
         if known in settings.peppers:
@@ -38,7 +38,11 @@ async def _find_refusals(settings: CommonSettings) -> AsyncIterator[str]:
             )
     if isinstance(settings, EmbeddingSettings) and settings.allow_private_providers:
         yield "KB_ALLOW_PRIVATE_PROVIDERS lets organizations reach your own network: turn it off"
-    if settings.uses_kafka and settings.kafka_security_protocol in _WITHOUT_TLS:
+    if (
+        isinstance(settings, CommonSettings)
+        and settings.uses_kafka
+        and settings.kafka_security_protocol in _WITHOUT_TLS
+    ):
         for server in settings.kafka.split(","):
             if await _is_public(server.strip()):
                 yield (

@@ -55,7 +55,9 @@ def _check_outgoing(manifests: Manifests, workload: Workload, policies: list[Man
     allowed = {
         port["port"] for policy in policies for rule in policy["spec"].get("egress", []) for port in rule["ports"]
     }
-    needed = {DNS_PORT: "DNS", MONGODB_PORT: "MongoDB"}
+    needed = {DNS_PORT: "DNS"}
+    if facts.uses_mongodb:
+        needed[MONGODB_PORT] = "MongoDB"
     if facts.uses_kafka:
         servers = manifests.environment_of(workload).get("KB_KAFKA", DEFAULT_BOOTSTRAP_SERVERS)
         needed |= {int(server.rpartition(":")[2]): "Kafka" for server in servers.split(",")}
@@ -63,6 +65,8 @@ def _check_outgoing(manifests: Manifests, workload: Workload, policies: list[Man
         needed[HTTPS_PORT] = "providers"
     if facts.reads_sources:
         needed |= dict.fromkeys((WEB_PORT, HTTPS_PORT), "sources")
+    if (base_url := manifests.environment_of(workload).get("KB_BASE_URL")) is not None:
+        needed[HTTPS_PORT if base_url.startswith("https:") else WEB_PORT] = "the API"
     if {"KB_API_URL", "KB_KNOWLEDGE_URL"} & manifests.environment_of(workload).keys():
         needed[HTTP_PORT] = "kb-api and kb-knowledge"
     for port, what in needed.items():
@@ -94,7 +98,7 @@ def _check_incoming(workload: Workload, policies: list[Manifest]) -> Iterator[Ma
         )
     if bool(callers) != PODS[workload.name].serves_callers:
         wrong = f"connections are allowed from {', '.join(sorted(map(str, callers))) or 'no Ingress controller'}"
-        yield ManifestFinding(workload.place, wrong, "the Ingress controller, for kb-api and kb-search alone")
+        yield ManifestFinding(workload.place, wrong, "the Ingress controller, for services that serve callers alone")
 
 
 def _check_peers(policy: Manifest) -> Iterator[ManifestFinding]:

@@ -84,7 +84,7 @@ def _requests() -> Sequence[tuple[str, str | None]]:
 
 def _generate_requests() -> Iterator[tuple[str, str | None]]:
     templates = {
-        path for service in ("kb-api", "kb-search", "kb-knowledge") for path in paths_of(service)
+        path for service in ("kb-api", "kb-search", "kb-knowledge", "kb-console") for path in paths_of(service)
     } - HEALTH_PATHS
     for template in sorted(templates):
         for number in range(len(IDS)):

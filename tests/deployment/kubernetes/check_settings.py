@@ -12,7 +12,7 @@ from tests.deployment.kubernetes.service_settings import SAMPLES, read_settings
 SecretKey: TypeAlias = tuple[str, str | None]
 """Name of a Secret and one of its keys; None: all of them."""
 
-REQUIRED_SECRETS: Final = frozenset({"KB_MONGO_URI", "KB_API_KEY_PEPPER", "KB_PROVIDER_KEYS"})
+REQUIRED_SECRETS: Final = frozenset({"KB_MONGO_URI", "KB_API_KEY_PEPPER", "KB_PROVIDER_KEYS", "KB_CONSOLE_SECRET"})
 """Settings that have to come from Secrets where a service has them."""
 PAGE: Final = ROOT / "docs/how-to/deploy-on-kubernetes.md"
 OPEN_TELEMETRY: Final = "OTEL_"

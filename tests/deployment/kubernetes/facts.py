@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+import httpx
 from fastapi import FastAPI
 from starlette.routing import Route
 
 from kb_api.bootstrap import create_app as create_kb_api_app
 from kb_api.bootstrap import create_kb_api
 from kb_api.settings import ApiSettings
+from kb_console.bootstrap import create_app as create_console_app
+from kb_console.settings import ConsoleSettings
 from kb_indexer.settings import IndexerSettings
 from kb_knowledge.bootstrap import create_app as create_knowledge_app
 from kb_knowledge.runner.settings import RunnerSettings
@@ -26,14 +29,14 @@ from kb_shared.http.health import health_routes
 from kb_shared.kafka import client_shutdown, commits, partition_assignment, producer, session
 from kb_shared.messaging import outbox_relay
 from kb_shared.mongo import database as mongo
-from kb_shared.settings import CommonSettings, EmbeddingSettings, HttpSettings
+from kb_shared.settings import CommonSettings, EmbeddingSettings, HttpSettings, ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
     """Facts about what runs in a pod."""
 
-    settings: type[CommonSettings]
+    settings: type[ServerSettings]
     image: str
     module: str | None = None
     """Program that it runs in place of that of its image."""
@@ -41,6 +44,10 @@ class PodFacts:
     @property
     def uses_kafka(self) -> bool:
         return self.settings.uses_kafka
+
+    @property
+    def uses_mongodb(self) -> bool:
+        return self.settings.uses_mongodb
 
     @property
     def calls_providers(self) -> bool:
@@ -54,7 +61,7 @@ class PodFacts:
     @property
     def serves_callers(self) -> bool:
         """Return whether callers from outside send requests to it, beside those for health and metrics."""
-        return issubclass(self.settings, HttpSettings)
+        return issubclass(self.settings, HttpSettings | ConsoleSettings)
 
 
 SERVICES: Final = {
@@ -63,6 +70,7 @@ SERVICES: Final = {
     "kb-search": PodFacts(SearchSettings, "kb-search"),
     "kb-knowledge": PodFacts(KnowledgeSettings, "kb-knowledge"),
     "kb-knowledge-runner": PodFacts(RunnerSettings, "kb-knowledge", "kb_knowledge.runner"),
+    "kb-console": PodFacts(ConsoleSettings, "kb-console"),
     "kb-reconciler": PodFacts(ReconcilerSettings, "kb-reconciler"),
 }
 COMMANDS: Final = {
@@ -109,6 +117,8 @@ def paths_of(service: str) -> frozenset[str]:
             database = mongo.connect(knowledge_settings)
             chat = create_chat(database, knowledge_settings)
             return _paths(create_knowledge_app(knowledge_settings, database=database, chat=chat))
+        case "kb-console":
+            return _paths(create_console_app(ConsoleSettings(), http=httpx.AsyncClient()))
         case _:
             return HEALTH_PATHS
 
@@ -123,6 +133,9 @@ def stop_seconds(service: str) -> float:
     """Return the time limit of the stop of a service after SIGTERM, as the sum of the limits of its steps."""
     if service == "kb-search":
         return SearchSettings().run_max_seconds + server.GRACE_S
+    if service in {"kb-console", "kb-knowledge-runner"}:
+        # Runs of the runner are released, and other replicas continue them.
+        return float(server.GRACE_S)
     last_batch_s = outbox_relay._LAST_BATCH_S
     producer_s = (
         inspect.signature(producer.Producer).parameters["stop_timeout_s"].default
@@ -132,9 +145,6 @@ def stop_seconds(service: str) -> float:
     )
     if service == "kb-api":
         return float(max(server.GRACE_S, last_batch_s + producer_s))
-    if service == "kb-knowledge-runner":
-        # Its runs are released, and other replicas continue them.
-        return float(server.GRACE_S)
     if service == "kb-reconciler":
         return float(producer_s + server.GRACE_S)
     consumer_s = (

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from kb_shared.errors import Misconfigured
 from kb_shared.kafka_connection.connection import UnusableKafkaConnection
 from kb_shared.service.production import check_settings
-from kb_shared.settings import CommonSettings
+from kb_shared.settings import ServerSettings
 
 SAMPLES: Final = {
     "KB_MONGO_URI": "mongodb://kb:secret@mongodb.example.com:27017/?replicaSet=rs0",
@@ -27,6 +27,8 @@ SAMPLES: Final = {
     "KB_API_KEY_FORMER_PEPPERS": '["another secret"]',
     "KB_API_KEY_NEXT_PEPPER": "one more secret",
     "KB_PROVIDER_KEYS": "1:" + base64.b64encode(bytes(32)).decode(),
+    "KB_CONSOLE_SECRET": "a secret of the console, of 32 characters",
+    "KB_CONSOLE_FORMER_SECRET": "a former secret of the console, longer",
     "KB_BOOTSTRAP_ORGANIZATION": "acme",
     "KB_BOOTSTRAP_ADMIN_KEY": "kb_0123456789ab_" + "0" * 64,
 }
@@ -34,7 +36,7 @@ SAMPLES: Final = {
 
 
 @cache
-def read_settings(settings: type[CommonSettings], variables: tuple[tuple[str, str], ...]) -> CommonSettings | str:
+def read_settings(settings: type[ServerSettings], variables: tuple[tuple[str, str], ...]) -> ServerSettings | str:
     """Return the settings of a service with these variables, or the reason why it would not start.
 
     Files that the variables name are replaced by samples.

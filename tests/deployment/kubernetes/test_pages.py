@@ -17,6 +17,7 @@ ORDER: Final = [
     "kb-search",
     "kb-knowledge",
     "kb-knowledge-runner",
+    "kb-console",
     "kb-reconciler",
     "kb-backup",
 ]

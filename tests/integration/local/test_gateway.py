@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kb_local.gateway import GatewayUpstream, route_upstream
+from kb_local.gateway import route_upstream
 from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import GatewayProcess
+from kb_local.upstreams import UPSTREAMS, GatewayUpstream
 from tests.noisy_neighbour.connection import connected, head
 from tests.waiting import DEADLINE_S, until
 
@@ -39,6 +40,10 @@ ORG = "/v0/orgs/acme"
         (f"{ORG}/knowledge-bases/0123456789abcdef01234567/documents/search", "kb-api"),
         (f"{ORG}/knowledge:retrieve", "kb-search"),
         (f"{ORG}/knowledge/search", "kb-search"),
+        ("/console", "kb-console"),
+        ("/console/orgs/acme/knowledge-bases", "kb-console"),
+        ("/consoles", "kb-api"),
+        (f"{ORG}/console", "kb-api"),
         (f"{ORG}/knowledge:import", "kb-knowledge"),
         (f"{ORG}/knowledge-entries", "kb-knowledge"),
         (f"{ORG}/knowledge-entries/les-rans.init/chunks", "kb-knowledge"),
@@ -131,9 +136,7 @@ def echo(upstream: Echo) -> Iterator[Echo]:
 async def gateway(upstream: Echo, server_logs: Path) -> AsyncIterator[GatewayProcess]:
     no_server = f"http://{LOOPBACK}:{free_port()}"
     server = GatewayProcess(
-        kb_api=f"http://{LOOPBACK}:{upstream.port}",
-        kb_search=no_server,
-        kb_knowledge=no_server,
+        {**dict.fromkeys(UPSTREAMS, no_server), "kb-api": f"http://{LOOPBACK}:{upstream.port}"},
         port=free_port(),
         log=server_logs / "gateway.log",
     )
@@ -163,6 +166,16 @@ async def test_status_headers_and_request_id_come_through_unchanged(client: http
     assert seen["headers"]["authorization"] == "Bearer k"
     assert seen["headers"]["traceparent"] == "00-1-2-01"
     assert "content-length" not in seen["headers"]
+
+
+async def test_a_cookie_of_one_caller_is_never_sent_for_another(
+    client: httpx.AsyncClient, gateway: GatewayProcess
+) -> None:
+    assert (await client.get(f"{ORG}/tags")).headers.get_list("set-cookie") == ["a=1", "b=2"]
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=30) as other:
+        assert "cookie" not in (await other.get(f"{ORG}/tags")).json()["headers"]
+        with_own = await other.get(f"{ORG}/tags", headers={"cookie": "own=1"})
+    assert with_own.json()["headers"]["cookie"] == "own=1"
 
 
 async def test_a_large_body_comes_through_whole(client: httpx.AsyncClient) -> None:
@@ -210,9 +223,7 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
 
     async with await asyncio.start_server(hang_up, LOOPBACK, 0) as upstream:
         url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
-        server = GatewayProcess(
-            kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
-        )
+        server = GatewayProcess(dict.fromkeys(UPSTREAMS, url), port=free_port(), log=tmp_path / "gateway.log")
         await server.start()
         async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
             answer = await client.post(f"{server.url}{ORG}/tags", json={})

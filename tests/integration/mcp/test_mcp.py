@@ -20,6 +20,7 @@ from pymongo.errors import AutoReconnect
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import GatewayProcess, ModelServerProcess
 from kb_local.server import accepts_connections
+from kb_local.upstreams import UPSTREAMS
 from kb_search.bootstrap import create_app
 from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.mcp.tool_results import ENTRY_HEADER
@@ -98,9 +99,7 @@ async def reached(
     serving = asyncio.create_task(server.run(app, settings, stop))
     url = f"http://{LOOPBACK}:{port}"
     await until(lambda: accepts_connections(LOOPBACK, port))
-    gateway = GatewayProcess(
-        kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
-    )
+    gateway = GatewayProcess(dict.fromkeys(UPSTREAMS, url), port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
     yield ReachedServer(f"{gateway.url}/mcp", search_database, settings)
     await gateway.stop()

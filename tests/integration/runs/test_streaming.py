@@ -14,6 +14,7 @@ from kb_contracts.api.run_events import RunEvent
 from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayProcess
 from kb_local.server import poll_until
+from kb_local.upstreams import UPSTREAMS
 from kb_search.store import runs
 from kb_search.store.keys import RunKey
 from kb_search.store.runs import RunStatus
@@ -31,9 +32,7 @@ LONG = "A fence is a write that fails, as passage [1] says, and that is all of i
 async def reached(served: Author, tmp_path: Path) -> AsyncIterator[Author]:
     """The author, at the address of a gateway in front of a real server."""
     url = str(served.http.base_url)
-    gateway = GatewayProcess(
-        kb_api=url, kb_search=url, kb_knowledge=url, port=free_port(), log=tmp_path / "gateway.log"
-    )
+    gateway = GatewayProcess(dict.fromkeys(UPSTREAMS, url), port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=300) as http:
         yield Author(http, served.key)

@@ -24,6 +24,8 @@ api_key = "kb_a_secret"
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The limit ends the process, which is that of the tests here.
+    monkeypatch.setattr("kb_client.command_line.completion.names.WITHIN_S", 60.0)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name in (*ENVIRONMENT, "KB_PROFILE"):
         monkeypatch.delenv(name, raising=False)

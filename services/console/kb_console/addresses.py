@@ -1,0 +1,30 @@
+"""Addresses of pages. What a page shows is in its address, so that a link shows the same to a colleague."""
+
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+ROOT: Final = "/console"
+SIGN_IN: Final = "/console/sign-in"
+OF_ORGANIZATION: Final = "/console/orgs/{organization_id}"
+"""What the paths of all pages of an organization begin with."""
+LIST: Final = "knowledge-bases"
+
+
+def page_address(organization_id: str, *segments: str, **query: object) -> str:
+    """Return the address of a page of an organization. Parameters without a value are left out."""
+    path = "/".join(quote(segment, safe="") for segment in (organization_id, *segments))
+    given = {name: value for name, value in query.items() if value not in (None, "", [])}
+    return f"{ROOT}/orgs/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+
+def sign_in_address(*, then: str | None = None) -> str:
+    """Return the address of the sign-in, which leads to `then` afterwards."""
+    return SIGN_IN if then is None else f"{SIGN_IN}?{urlencode({'then': then})}"
+
+
+def own_address(given: str | None) -> str:
+    """Return `given` if it is an address of the console, else that of its first page: links must not lead elsewhere."""
+    if given is None or not given.startswith(f"{ROOT}/") or "\\" in given or not given.isprintable():
+        return f"{ROOT}/"
+    parts = urlsplit(given)
+    return given if not parts.scheme and not parts.netloc else f"{ROOT}/"

@@ -1,0 +1,197 @@
+"""Documents of a knowledge base: the list with uploads, and one document with its passages."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.datastructures import UploadFile
+
+from kb_client.errors import ApiError
+from kb_client.files.file_problem import FileProblem
+from kb_console.addresses import LIST, OF_ORGANIZATION
+from kb_console.dependencies import Uploads, Visit, Visitor
+from kb_console.pages import render_page
+from kb_console.paging import ROWS, Paging
+from kb_console.problems import ShownProblem, describe_problem
+from kb_console.status_words import OF_DOCUMENT, is_unfinished
+from kb_console.uploads import safe_name
+from kb_contracts.api.memberships import ChunkList, StatusFilter
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
+
+CHUNKS = 50
+_DOCUMENTS = "/knowledge-bases/{kb_id}/documents"
+_DOCUMENT = _DOCUMENTS + "/{document_id}"
+_MOST_FILES = 100
+_CHANGING = frozenset({"pending", "running"})
+
+router = APIRouter(prefix=OF_ORGANIZATION)
+
+
+@router.get(_DOCUMENTS)
+async def list_documents(
+    request: Request,
+    visit: Visitor,
+    kb_id: str,
+    *,
+    paging: Paging,
+    q: Annotated[str, Query(max_length=200)] = "",
+    status: StatusFilter = "all",
+    done: Annotated[str, Query(max_length=40)] = "",
+) -> HTMLResponse:
+    kb, found = await run_two_or_cancel(
+        visit.api.knowledge_bases.get(kb_id),
+        visit.api.knowledge_bases.list_documents(
+            kb_id,
+            status=status,
+            name_search=q or None,
+            skip=paging.skip,
+            limit=ROWS,
+        ),
+    )
+
+    def address_of_page(page: int | None) -> str:
+        return visit.address(LIST, kb_id, "documents", q=q, status=status, page=page)
+
+    return render_page(
+        request,
+        "documents.html",
+        part="_documents.html",
+        kb=kb,
+        found=found,
+        paging=paging,
+        q=q,
+        status=status,
+        done=done,
+        statuses=[
+            ("all", "any"),
+            *((name, OF_DOCUMENT[name].words) for name in OF_DOCUMENT if name != "not_in_knowledge_base"),
+        ],
+        address_of_page=address_of_page,
+        address_of_list=address_of_page(paging.page if paging.page > 1 else None),
+        changes_by_itself=any(document.status in _CHANGING for document in found.documents) or is_unfinished(kb),
+    )
+
+
+@router.post(_DOCUMENTS + "/uploads")
+async def upload(request: Request, visit: Visitor, uploads: Uploads, kb_id: str) -> Response:
+    """Take files. A script sends one at a time and gets a line of text; without a script, the page follows."""
+    wants_json = request.headers.get("accept") == "application/json"
+    async with request.form(max_files=_MOST_FILES, max_fields=20) as form:
+        tag_id = form.get("tag_id")
+        files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
+        if not isinstance(tag_id, str) or not tag_id:
+            problem = ShownProblem(422, "No tag", "The knowledge base has no tag: give it one first.")
+            return _answer_refusal(request, problem, wants_json=wants_json)
+        if not files:
+            return _answer_refusal(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
+        outcomes = [await _push(visit, uploads, file, tag_id=tag_id) for file in files]
+    for outcome in outcomes:
+        if isinstance(outcome, ShownProblem):
+            return _answer_refusal(request, outcome, wants_json=wants_json)
+    if wants_json:
+        return JSONResponse({"detail": "taken, will be indexed", "document_id": outcomes[0]}, 202)
+    return RedirectResponse(visit.address(LIST, kb_id, "documents", done="uploaded"), 303)
+
+
+async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str) -> str | ShownProblem:
+    """Send the document in a file and return its id, or why that is not possible. Other files are sent all the same."""
+    parsed = await uploads.parse(file)
+    if isinstance(parsed, FileProblem):
+        detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
+        return ShownProblem(422, "Unreadable file", detail)
+    try:
+        await visit.api.documents.upload(
+            parsed.document_id,
+            parsed.text,
+            # As who uploaded it looks for it. Titles inside of files are often those of templates.
+            document_name=safe_name(file.filename or ""),
+            tag_ids=[tag_id],
+            upload_date=parsed.upload_date,
+            metadata=parsed.metadata,
+            pages=[page.model_dump() for page in parsed.pages],
+            content_type=parsed.content_type,
+            source_digest=parsed.source_digest,
+        )
+    except ApiError as error:
+        if error.status == 401:
+            raise
+        return describe_problem(error)
+    return parsed.document_id
+
+
+def _answer_refusal(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:
+    if wants_json:
+        return JSONResponse({"detail": problem.detail}, problem.status)
+    return render_page(request, "problem.html", status_code=problem.status, problem=problem)
+
+
+@router.post(_DOCUMENT + "/retry")
+async def retry(visit: Visitor, kb_id: str, document_id: str) -> Response:
+    await visit.api.knowledge_bases.retry_document(kb_id, document_id=document_id)
+    return RedirectResponse(visit.address(LIST, kb_id, "documents", document_id, done="retried"), 303)
+
+
+@router.post(_DOCUMENT + "/reindex")
+async def reindex(visit: Visitor, kb_id: str, document_id: str) -> Response:
+    await visit.api.knowledge_bases.reindex_document(kb_id, document_id=document_id)
+    return RedirectResponse(visit.address(LIST, kb_id, "documents", document_id, done="reindexed"), 303)
+
+
+@router.get(_DOCUMENT)
+async def show_document(
+    request: Request,
+    visit: Visitor,
+    kb_id: str,
+    document_id: str,
+    *,
+    paging: Paging,
+    cited: Annotated[str | None, Query(max_length=300)] = None,
+    done: Annotated[str, Query(max_length=40)] = "",
+) -> HTMLResponse:
+    kb, explained = await run_two_or_cancel(
+        visit.api.knowledge_bases.get(kb_id),
+        visit.api.knowledge_bases.explain_document(kb_id, document_id=document_id),
+    )
+    chunks = (
+        None
+        if explained.indexed is None
+        else await _chunks(visit, kb_id, document_id=document_id, page=paging.page, cited=cited)
+    )
+    skip = (paging.page - 1) * CHUNKS if chunks is None else chunks.skip
+    return render_page(
+        request,
+        "document.html",
+        part="_document.html",
+        kb=kb,
+        explained=explained,
+        chunks=chunks,
+        cited=cited,
+        is_replaced=cited is not None
+        and chunks is not None
+        and all(chunk.chunk_id != cited for chunk in chunks.chunks),
+        first=skip,
+        paging=paging,
+        done=done,
+        address_of_page=lambda page: visit.address(LIST, kb_id, "documents", document_id, page=page),
+        address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, page=paging.page),
+        changes_by_itself=explained.status in _CHANGING and kb.paused_at is None,
+    )
+
+
+async def _chunks(visit: Visit, kb_id: str, *, document_id: str, page: int, cited: str | None) -> ChunkList | None:
+    """Return a page of the passages: the one with the cited passage, if it is still there."""
+    listing = visit.api.knowledge_bases.list_chunks
+    skip = (page - 1) * CHUNKS
+    try:
+        if cited is not None:
+            try:
+                return await listing(kb_id, document_id=document_id, around=cited, limit=CHUNKS)
+            except ApiError as error:
+                if error.status not in {404, 410, 422}:
+                    raise
+        return await listing(kb_id, document_id=document_id, skip=skip, limit=CHUNKS)
+    except ApiError as error:
+        # It has left the knowledge base since it was explained.
+        if error.status != 404:
+            raise
+        return None

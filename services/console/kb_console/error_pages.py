@@ -1,0 +1,125 @@
+"""Turns every error into a page, or into the part of a page that a script asked for."""
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kb_client.errors import ApiError, KbClientError
+from kb_console.addresses import sign_in_address
+from kb_console.body_limit import BodyTooLarge
+from kb_console.errors import NotOfThisOrganization, SignedOut, UnusableForm
+from kb_console.figures import size
+from kb_console.pages import render_page
+from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_shared.http.request_context import request_id_of
+
+_NO_PAGE = ShownProblem(404, "Not found", "There is no such page.")
+_NO_ORGANIZATION = ShownProblem(
+    404,
+    "Not found",
+    "This page does not exist, or it is of another organization than the key that you signed in with.",
+)
+_FAILED = "The console failed unexpectedly. Report the request to the operator of this deployment."
+
+_log = structlog.get_logger()
+
+
+class UnexpectedErrors:
+    """Shows a page for an error that nothing else handles, and logs its type."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except Exception as error:
+            if has_begun:
+                raise
+            request = Request(scope)
+            if isinstance(error, BodyTooLarge):
+                page = await _too_large(request, error)
+            else:
+                # The edge: the reader gets a page, and the log gets the type of any error.
+                _log.exception("page.failed", method=scope["method"])
+                page = show(request, ShownProblem(500, "Unexpected error", _FAILED, {}, request_id_of(scope)))
+            await page(scope, receive, send)
+
+
+def install(app: FastAPI) -> None:
+    """Show a page for every expected error of `app`."""
+    app.add_exception_handler(SignedOut, _lead_to_sign_in)
+    app.add_exception_handler(NotOfThisOrganization, _of_another_organization)
+    app.add_exception_handler(KbClientError, _refused_by_api)
+    app.add_exception_handler(UnusableForm, _unusable_form)
+    app.add_exception_handler(BodyTooLarge, _too_large)
+    app.add_exception_handler(RequestValidationError, _unusable_address)
+    app.add_exception_handler(HTTPException, _routing_error)
+
+
+def show(request: Request, problem: ShownProblem) -> Response:
+    """Return the page of a problem, with its status."""
+    return render_page(request, "problem.html", part="_problem.html", status_code=problem.status, problem=problem)
+
+
+async def _lead_to_sign_in(request: Request, _: Exception) -> Response:
+    if "hx-request" in request.headers:
+        # The page that asked is shown again after the sign-in, and not the part of it.
+        return Response(status_code=401, headers={"HX-Redirect": sign_in_address(then=_page_of(request))})
+    then = None
+    if request.method == "GET":
+        then = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(sign_in_address(then=then), 303)
+
+
+def _page_of(request: Request) -> str:
+    shown = request.headers.get("hx-current-url", "")
+    return shown[shown.find("/console/") :] if "/console/" in shown else "/console/"
+
+
+async def _of_another_organization(request: Request, _: Exception) -> Response:
+    return show(request, _NO_ORGANIZATION)
+
+
+async def _refused_by_api(request: Request, error: Exception) -> Response:
+    assert isinstance(error, KbClientError)
+    if isinstance(error, ApiError) and error.status == 401:
+        return await _lead_to_sign_in(request, error)
+    return show(request, describe_problem(error))
+
+
+async def _unusable_form(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UnusableForm)
+    return show(request, unusable_form(error.fields))
+
+
+async def _too_large(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BodyTooLarge)
+    return show(request, ShownProblem(413, "Too large", f"Send at most {size(error.max_bytes)}."))
+
+
+async def _unusable_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    fields = {str(found["loc"][-1]): found["msg"] for found in error.errors()}
+    return show(request, ShownProblem(422, "Unusable address", "The address of this page has unusable values.", fields))
+
+
+async def _routing_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return show(request, _NO_PAGE)
+    return show(request, ShownProblem(error.status_code, "Not possible", "This page can't do that."))

@@ -1,0 +1,66 @@
+"""Figures as people read them: numbers with thin spaces, durations and times in words."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+THIN_SPACE: Final = "\N{NARROW NO-BREAK SPACE}"
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
+_DAY_S: Final = 86_400
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Return a number with thin spaces between thousands; nothing for None."""
+    return "" if value is None else f"{value:,.{digits}f}".replace(",", THIN_SPACE)
+
+
+def usd(value: float | None) -> str:
+    """Return an amount in US dollars with as many digits as it needs."""
+    if value is None:
+        return "unknown"
+    return f"${number(value, 2 if value == 0 or value >= 1 else 4)}"
+
+
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{share * 100:.0f}{THIN_SPACE}%"
+
+
+def size(bytes_: float) -> str:
+    """Return a number of bytes in the unit that fits."""
+    units = ["bytes", "kB", "MB", "GB", "TB"]
+    while bytes_ >= 1_000 and len(units) > 1:
+        bytes_ /= 1_000
+        del units[0]
+    return f"{number(bytes_, 0 if units[0] == 'bytes' else 1)}{THIN_SPACE}{units[0]}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the unit that fits, such as `3 min`."""
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return "less than 1 s"
+    if seconds < 2 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    if seconds < 2 * _DAY_S:
+        return f"{seconds / _HOUR_S:.0f} h"
+    return f"{seconds / _DAY_S:.0f} days"
+
+
+def distance(at: datetime, now: datetime | None = None) -> str:
+    """Return how far a time is away, such as `3 min ago` or `in 40 s`."""
+    seconds = ((now or datetime.now(UTC)) - at).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"{duration(seconds)} ago" if seconds > 0 else f"in {duration(-seconds)}"
+
+
+def utc(at: datetime) -> str:
+    """Return a time to the minute, for readers whose browser does not translate it into their zone."""
+    return f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"
+
+
+def exact_utc(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

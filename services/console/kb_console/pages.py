@@ -1,0 +1,94 @@
+"""Renders pages and parts of pages from the templates."""
+
+import json
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from kb_console import figures, status_words
+from kb_console.addresses import page_address
+from kb_console.sessions import ConsoleSession
+from kb_console.static_files import static_address
+
+
+@pass_context
+def _address(context: Context, *segments: str, **query: object) -> str:
+    return page_address(context["session"].organization_id, *segments, **query)
+
+
+def _pretty_json(value: object) -> str:
+    """Return JSON as text, which the template escapes like any other."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _create_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("kb_console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        # All of them stay compiled.
+        cache_size=-1,
+    )
+    environment.filters.update(
+        number=figures.number,
+        usd=figures.usd,
+        percent=figures.percent,
+        duration=figures.duration,
+        size=figures.size,
+        distance=figures.distance,
+        utc=figures.utc,
+        exact_utc=figures.exact_utc,
+        pretty_json=_pretty_json,
+    )
+    environment.tests["unfinished"] = status_words.is_unfinished
+    environment.globals.update(
+        address=_address,
+        static=static_address,
+        status_of=status_words.status_of,
+        status_of_document=status_words.status_of_document,
+        is_unfinished=status_words.is_unfinished,
+        job_words=status_words.OF_JOB,
+    )
+    return environment
+
+
+_ENVIRONMENT: Final = _create_environment()
+
+
+def is_partial(request: Request) -> bool:
+    """Say whether a script of the console asks for a part of a page."""
+    return request.headers.get("hx-request-type") == "partial"
+
+
+def find_session(request: Request) -> ConsoleSession | None:
+    """Return the session of a request that was let in."""
+    session: ConsoleSession | None = request.scope["state"].get("session")
+    return session
+
+
+def render_page(
+    request: Request, template: str, *, part: str | None = None, status_code: int = 200, **values: Any
+) -> HTMLResponse:
+    """Return a page, or `part` of it if the request is for a part.
+
+    Args:
+        request: the request.
+        template: file name of the page.
+        part: file name of the part that the page includes, which changes while somebody looks at it.
+        status_code: HTTP status.
+        values: names that the templates use.
+    """
+    name = part if part is not None and is_partial(request) else template
+    context = {
+        "nonce": request.scope["state"]["nonce"],
+        "session": find_session(request),
+        "is_partial": is_partial(request),
+        **values,
+    }
+    return HTMLResponse(_ENVIRONMENT.get_template(name).render(context), status_code)

@@ -1,0 +1,42 @@
+"""What could not be done, in the words of the API, as pages show it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProblem:
+    status: int
+    title: str
+    detail: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Message of each field that is not valid."""
+    request_id: str | None = None
+    retry_after_s: float | None = None
+
+
+def describe_problem(error: KbClientError) -> ShownProblem:
+    """Return an error of a call as it is shown. The API says what to do, so its words are not changed."""
+    if isinstance(error, ApiError):
+        return ShownProblem(
+            error.status,
+            (error.slug or f"status {error.status}").replace("-", " ").capitalize(),
+            error.detail,
+            {each.field: each.message for each in error.fields},
+            error.request_id,
+            error.retry_after_s,
+        )
+    if isinstance(error, CallTimedOut):
+        return ShownProblem(504, "No answer", "The API did not answer in time. Try again.")
+    if isinstance(error, UnexpectedAnswer):
+        return ShownProblem(
+            502, "Unknown answer", "The API gave an answer that this version of the console can't read."
+        )
+    return ShownProblem(503, "API not reached", "The API can't be reached at the moment. Try again in a few seconds.")
+
+
+def unusable_form(fields: Mapping[str, str]) -> ShownProblem:
+    """Return the problem of a form with values that can't be sent."""
+    return ShownProblem(422, "Validation error", "Change the marked fields and send the form again.", fields)

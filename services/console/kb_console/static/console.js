@@ -1,0 +1,75 @@
+// What HTML can't do alone: times in the reader's zone, progress of uploads, copying. No inline handlers, no eval.
+"use strict";
+
+// Times: the server writes them in UTC, because only the browser knows the zone.
+const asLocal = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const showLocalTimes = () => {
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    const local = asLocal.format(new Date(time.dateTime));
+    if (time.textContent !== local) time.textContent = local;
+  }
+};
+showLocalTimes();
+new MutationObserver(showLocalTimes).observe(document.body, { childList: true, subtree: true, characterData: true });
+
+// A page in a hidden tab asks for nothing.
+document.addEventListener("htmx:config:request", (event) => {
+  if (document.hidden && event.target.id === "poll") event.preventDefault();
+});
+
+// Copying: only where there is a script, so the button is made here.
+for (const command of document.querySelectorAll("[data-copy]")) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "small secondary outline" });
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(command.textContent);
+    button.textContent = "Copied";
+  });
+  command.after(button);
+}
+
+// Uploads: fetch tells no progress, XMLHttpRequest does. Without a script the form sends all files at once.
+const uploads = document.getElementById("uploads");
+document.getElementById("upload")?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  for (const file of form.elements.file.files) upload(form, file);
+  form.elements.file.value = "";
+});
+
+function upload(form, file) {
+  const item = document.createElement("li");
+  const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
+  bar.setAttribute("aria-label", `Upload of ${file.name}`);
+  const outcome = document.createElement("span");
+  item.append(`${file.name} `, bar, " ", outcome);
+  uploads.append(item);
+  const body = new FormData(form);
+  body.delete("file");
+  body.append("file", file);
+  const request = new XMLHttpRequest();
+  request.upload.onprogress = (step) => (bar.value = step.total ? step.loaded / step.total : 0);
+  request.upload.onload = () => (outcome.textContent = "being read");
+  request.onloadend = () => {
+    bar.remove();
+    let answer = {};
+    try { answer = JSON.parse(request.responseText); } catch { /* not from the console */ }
+    outcome.textContent = answer.detail ?? `failed (${request.status || "no connection"})`;
+    if (request.status === 202) refreshUntilListed(answer.document_id);
+    else outcome.className = "problem";
+  };
+  request.open("POST", form.action);
+  request.setRequestHeader("Accept", "application/json");
+  request.send(body);
+}
+
+// A document is listed when its event has arrived; from then on the list asks for news itself. A filter may hide it.
+function refreshUntilListed(documentId) {
+  let triesLeft = 30;
+  const timer = setInterval(() => {
+    document.body.dispatchEvent(new Event("uploaded"));
+    if (document.getElementById(`document-${documentId}`) || --triesLeft === 0) clearInterval(timer);
+  }, 1000);
+}
+
+// A passage that the address names gets the focus.
+document.querySelector(".cited")?.focus();

@@ -1,0 +1,26 @@
+"""The stack that the browser is driven against, run with the project's own Python.
+
+`python -m tests.console.deployment` starts the services with a small model, prints the address and the admin key as one
+line of JSON, and ends with its standard input.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from kb_local.stack import Stack
+
+SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_console")
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="kb-console-") as folder:
+        async with Stack(Path(folder), services=SERVICES, env={"KB_EMBEDDING_MODEL": "hash-64"}) as stack:
+            print(json.dumps({"base_url": stack.base_url, "api_key": stack.api_key}), flush=True)  # noqa: T201  # its answer
+            await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

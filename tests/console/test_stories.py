@@ -1,0 +1,167 @@
+"""Stories of people in a real browser, from the sign-in to a passage that was found."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+
+MANUAL = """<h1>Pump manual</h1>
+<h2>Descaling</h2>
+<p>Descale the pump every three months with citric acid. Switch it off first, and wait until the boiler is below 40
+degrees. Rinse twice with clear water.</p>
+<div style="break-before:page"></div>
+<h2>Error E41</h2>
+<p>E41 says that the pressure sensor does not answer. Check the plug of the sensor behind the left panel, then call the
+service.</p>
+<h2>Hostile</h2>
+<p>&lt;img src=x onerror=alert(1)&gt; &lt;b hx-get=/console/ hx-trigger=load&gt;</p>"""
+
+
+@pytest.fixture(scope="session")
+def manual(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pdf") / "pump manual.pdf"
+    page = browser.new_page()
+    page.set_content(MANUAL)
+    page.pdf(path=path)
+    page.close()
+    return path
+
+
+def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
+    page: Page, console: ConsoleUnderTest, manual: Path
+) -> None:
+    sign_in(page, console)
+    if not console.call("GET", "/knowledge-bases")["total_count"]:
+        expect(page.get_by_role("heading", name="First steps")).to_be_visible()
+        assert_accessible(page)
+
+    page.get_by_role("link", name="Create").click()
+    page.get_by_label("Name").fill("Pumps")
+    page.get_by_label("Tags", exact=True).or_(page.get_by_label("Other tags")).fill("manual")
+    page.get_by_label("Try it on a text of yours").fill(
+        "# One\n\n" + "Sentences of a manual, one after the other. " * 60
+    )
+    preview = page.locator("#preview h2").last
+    expect(preview).to_contain_text("chunk")
+    before = preview.inner_text()
+    page.get_by_label("Chunk size, in tokens").fill("60")
+    page.get_by_label("Overlap, in tokens").fill("5")
+    expect(preview).not_to_have_text(before)
+    assert_accessible(page)
+    page.get_by_label("Chunk size, in tokens").fill("")
+    page.get_by_label("Overlap, in tokens").fill("")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", name="Pumps")).to_be_visible()
+    expect(page.locator("#kb-status")).to_contain_text("active")
+    assert_accessible(page)
+
+    page.get_by_role("link", name="Documents", exact=True).click()
+    page.get_by_label("Upload files").set_input_files(manual)
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.locator("#uploads")).to_contain_text("taken")
+    row = page.get_by_role("row").filter(has_text="pump manual")
+    expect(row.locator(".badge")).to_have_text("indexed")
+    assert_accessible(page)
+
+    page.get_by_role("link", name="Search test").click()
+    page.get_by_label("Query").fill("E41")
+    page.get_by_label("Query").press("Enter")
+    result = page.locator(".results li", has_text="pressure sensor").first
+    expect(result.locator("mark").first).to_have_text("E41")
+    assert "q=E41" in page.url, "a search can be sent to somebody as a link"
+    assert page.locator("img[src='x'], b[hx-get]").count() == 0, "markup of a document stays text"
+    assert_accessible(page)
+    page.reload()
+    expect(result).to_be_visible()
+
+    result.get_by_role("link").first.click()
+    passage = page.locator(".passages .cited")
+    expect(passage).to_contain_text("Error E41")
+    assert passage.evaluate("node => node === document.activeElement")
+    expect(passage).to_contain_text("page 1 to 2")
+    assert_accessible(page)
+
+
+def test_a_file_that_cannot_be_read_says_why_and_the_others_go_on(
+    page: Page, console: ConsoleUnderTest, complaints: Complaints, pumps: str, tmp_path: Path
+) -> None:
+    complaints.expected.add("422")
+    broken, note = tmp_path / "broken.pdf", tmp_path / "note.md"
+    broken.write_bytes(b"%PDF-1.4 nothing more")
+    note.write_text("# Note\n\nThe key is under the mat.")
+    sign_in(page, console)
+    page.goto(console.url(f"/{pumps}/documents"))
+    page.get_by_label("Upload files").set_input_files([broken, note])
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.locator("#uploads .problem")).to_contain_text("Remedy")
+    expect(page.get_by_role("row").filter(has_text="note.md").locator(".badge")).to_have_text("indexed")
+
+
+def test_who_is_on_call_finds_out_why_a_document_is_not_there(
+    page: Page, console: ConsoleUnderTest, pumps: str
+) -> None:
+    # More chunks than a document may have.
+    console.call("PUT", f"/knowledge-bases/{pumps}", {"max_chunks_per_document": 2})
+    text = "\n\n".join(f"# Part {number}\n\n" + "Words of a long text. " * 40 for number in range(8))
+    document = {"document_name": "long", "tag_ids": ["manual"], "upload_date": "2026-01-31T12:00:00Z", "text": text}
+    console.call("PUT", "/documents/long", document)
+    sign_in(page, console)
+    page.goto(console.url(f"/{pumps}/documents?status=failed"))
+    row = page.get_by_role("row").filter(has_text="long")
+    failed = f"/knowledge-bases/{pumps}/documents?status=failed"
+    eventually(lambda: console.call("GET", failed)["total_count"] == 1)
+    page.reload()
+    expect(row).to_contain_text("document_unfit")
+    row.get_by_role("link", name="long").click()
+    expect(page.get_by_role("listitem").filter(has_text="Work on it is done")).to_contain_text("failed")
+    assert_accessible(page)
+    console.call("PUT", f"/knowledge-bases/{pumps}", {"max_chunks_per_document": 0})
+    page.reload()
+    if page.get_by_role("button", name="Retry now").count():
+        page.get_by_role("button", name="Retry now").click()
+    eventually(lambda: console.call("GET", f"/knowledge-bases/{pumps}/documents?name_search=long")["total_count"] == 1)
+    page.reload()
+    expect(page.locator("#live .badge").first).to_have_text("indexed")
+
+
+def test_a_knowledge_base_is_deleted_after_its_name_was_typed(
+    page: Page, console: ConsoleUnderTest, pumps: str
+) -> None:
+    console.call("POST", "/tags", {"tag_id": "spare", "name": "Spare"})
+    made = console.call("POST", "/knowledge-bases", {"name": "Spare parts", "tag_ids": ["spare"]})
+    sign_in(page, console)
+    page.goto(console.url(f"/{made['kb_id']}/delete"))
+    assert_accessible(page)
+    page.get_by_label("Type its name").fill("Spare parts")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status").filter(has_text="was deleted")).to_be_visible()
+    expect(page.get_by_role("link", name="Pumps")).to_be_visible()
+    expect(page.get_by_role("link", name="Spare parts")).to_have_count(0)
+    assert pumps
+
+
+def test_without_a_script_one_can_read_search_create_and_delete(
+    browser: Browser, console: ConsoleUnderTest, pumps: str
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    sign_in(page, console)
+    page.get_by_role("link", name="Pumps").click()
+    page.get_by_role("link", name="Search test").click()
+    page.get_by_label("Query").fill("descale the pump")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".results li").first).to_be_visible()
+    page.goto(console.url("/new"))
+    page.get_by_label("Name").fill("Without a script")
+    page.get_by_label("Other tags").fill("nothing")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", name="Without a script")).to_be_visible()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_label("Type its name").fill("Without a script")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("was deleted")).to_be_visible()
+    assert pumps
+    context.close()

@@ -1,0 +1,118 @@
+"""Answers the console's calls as the API does, with the examples of the contracts, which tests change."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import httpx
+from pydantic import BaseModel
+
+from kb_contracts.api.documents import AcceptedChange
+from kb_contracts.api.embedding_models import EmbeddingModelList
+from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
+from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
+from kb_contracts.api.memberships import ChunkList, DocumentList, ExplanationView
+from kb_contracts.api.model import MessageResponse
+from kb_contracts.api.previews import KnowledgeBasePreview
+from kb_contracts.api.search import SearchResponse
+from kb_contracts.api.search_explanations import SearchExplanationView
+from kb_contracts.api.tags import TagList, TagView
+from kb_contracts.api.whoami import WhoAmI
+
+KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
+DOCUMENT_ID: Final = "handbook"
+_KB: Final = f"/knowledge-bases/{KB_ID}"
+_DOCUMENT: Final = f"{_KB}/documents/{DOCUMENT_ID}"
+_MODELS: Final[dict[str, type[BaseModel]]] = {
+    "GET /v0/whoami": WhoAmI,
+    "GET /knowledge-bases": KnowledgeBaseList,
+    "POST /knowledge-bases": KnowledgeBaseView,
+    "POST /knowledge-bases/preview": KnowledgeBasePreview,
+    f"GET {_KB}": KnowledgeBaseView,
+    f"DELETE {_KB}": MessageResponse,
+    f"GET {_KB}/stats": KnowledgeBaseStats,
+    f"GET {_KB}/jobs": JobList,
+    f"GET {_KB}/documents": DocumentList,
+    f"GET {_KB}/chunks": ChunkList,
+    f"GET {_DOCUMENT}/explain": ExplanationView,
+    f"POST {_DOCUMENT}/retry": RequestedDocument,
+    f"POST {_DOCUMENT}/reindex": RequestedDocument,
+    f"POST {_KB}/search": SearchResponse,
+    f"POST {_KB}/search/explain": SearchExplanationView,
+    f"POST {_KB}/pause": KnowledgeBaseView,
+    f"POST {_KB}/resume": KnowledgeBaseView,
+    f"POST {_KB}/reindex": Reindexing,
+    f"POST {_KB}/retry-failed": Retrying,
+    "GET /tags": TagList,
+    "POST /tags": TagView,
+    "GET /embedding-models": EmbeddingModelList,
+}
+
+
+def example_of(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_config.get("json_schema_extra")
+    assert isinstance(schema, dict)
+    examples: Any = schema["examples"]
+    example: dict[str, Any] = copy.deepcopy(examples[0])
+    return example
+
+
+class FakeApi:
+    """An API in which everything succeeds, until a test changes an answer."""
+
+    def __init__(self) -> None:
+        self.answers = {call: example_of(model) for call, model in _MODELS.items()}
+        self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
+        self.problems: dict[str, httpx.Response] = {}
+        """Refusals by call, instead of answers."""
+        self.calls: list[str] = []
+        self.bodies: dict[str, Any] = {}
+        """Last body of each call that changes a document."""
+        self.is_reachable = True
+
+    def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
+        """Let a call fail with a problem."""
+        body = {"type": slug, "title": slug, "status": status, "detail": f"Detail of {slug}.", "request_id": "r-1"}
+        headers = {"Content-Type": "application/problem+json"} | ({"Retry-After": "3"} if status == 429 else {})
+        self.problems[call] = httpx.Response(status, content=json.dumps({**body, **extra}), headers=headers)
+
+    def refuse_all(self, status: int, slug: str) -> None:
+        for call in self.answers:
+            self.refuse(call, status, slug)
+
+    def replace_texts(self, replace: Callable[[str], str], *, names: frozenset[str]) -> None:
+        """Replace all texts with these names, however deep they are."""
+        for answer in self.answers.values():
+            _replace(answer, replace, names)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/v0/orgs/acme")
+        call = f"{request.method} {path}"
+        self.calls.append(call)
+        if not self.is_reachable:
+            raise httpx.ConnectError("refused")
+        if call in self.problems:
+            return self.problems[call]
+        if request.method == "PUT" and path.startswith("/documents/"):
+            self.bodies[call] = json.loads(await request.aread())
+            return httpx.Response(202, json=example_of(AcceptedChange))
+        if call not in self.answers:
+            self.refuse(call, 404, "not-found")
+            return self.problems[call]
+        return httpx.Response(201 if call == "POST /knowledge-bases" else 200, json=self.answers[call])
+
+
+def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:
+    match value:
+        case dict():
+            for name, each in value.items():
+                if name in names and isinstance(each, str):
+                    value[name] = replace(each)
+                elif name in names and isinstance(each, list) and all(isinstance(item, str) for item in each):
+                    value[name] = [replace(item) for item in each]
+                else:
+                    _replace(each, replace, names)
+        case list():
+            for each in value:
+                _replace(each, replace, names)

@@ -1,0 +1,46 @@
+"""Uploads: what becomes a document, and what is said of the rest."""
+
+import httpx
+import pytest
+
+from tests.unit.console.fake_api import KB_ID, FakeApi
+
+UPLOADS = f"/console/orgs/acme/knowledge-bases/{KB_ID}/documents/uploads"
+AS_SCRIPT = {"Accept": "application/json"}
+
+
+async def test_a_file_becomes_a_document_with_the_tag(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    files = {"file": ("notes/My note.md", b"# Note\n\nThe key is under the mat.")}
+    answer = await reader.post(UPLOADS, data={"tag_id": "hr"}, files=files, headers=AS_SCRIPT)
+    assert answer.status_code == 202, answer.text
+    document_id = answer.json()["document_id"]
+    assert document_id.startswith("console.my-note-")
+    sent = api.bodies[f"PUT /documents/{document_id}"]
+    assert (sent["tag_ids"], sent["document_name"]) == (["hr"], "My note.md")
+    without_a_script = await reader.post(UPLOADS, data={"tag_id": "hr"}, files=files)
+    assert (without_a_script.status_code, without_a_script.headers["location"][-13:]) == (303, "done=uploaded")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("scan.pdf", b"%PDF-1.4 nothing more", "Remedy"),
+        ("program.exe", b"MZ", "Remedy"),
+        ("empty.txt", b"", "no text"),
+    ],
+)
+async def test_a_file_that_is_no_document_says_why(
+    reader: httpx.AsyncClient, api: FakeApi, name: str, content: bytes, words: str
+) -> None:
+    answer = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": (name, content)}, headers=AS_SCRIPT)
+    assert (answer.status_code, words in answer.json()["detail"]) == (422, True)
+    assert api.bodies == {}
+
+
+async def test_an_upload_needs_a_file_a_tag_and_a_size_within_the_limit(reader: httpx.AsyncClient) -> None:
+    nothing = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("", b"")}, headers=AS_SCRIPT)
+    assert nothing.json()["detail"] == "Choose a file first."
+    untagged = await reader.post(UPLOADS, files={"file": ("a.txt", b"a")}, headers=AS_SCRIPT)
+    assert "no tag" in untagged.json()["detail"]
+    huge = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("a.txt", b"a" * 20_200_000)})
+    assert (huge.status_code, "20.1" in huge.text) == (413, True)
