@@ -24,7 +24,6 @@ from tests.unit.client.files.test_hostile_files import office_file, with_macros,
 from tests.waiting import until
 
 EDITS: Final = 50
-READERS: Final = 2
 MAX_MEMORY_KB: Final = 400_000
 AWS_KEY: Final = "AKIA" + "Z7QWERTYUIOPASDF"
 
@@ -94,8 +93,7 @@ async def test_an_entry_keeps_id_and_citations_through_fifty_edits_and_each_sear
     reader = DocumentReader(organization, kb_id, document_id_of(created["entry_id"]), revisions)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        for _ in range(READERS):
-            group.create_task(reader.read_until(stop))
+        group.create_task(reader.read_until(stop))
         for edit in range(EDITS):
             text = "\n\n".join(revisions.step())
             changed = await ask(organization, "PATCH", path, json={"title": f"Edition {edit}", "content": text})
@@ -136,7 +134,8 @@ async def test_hostile_files_are_failed_items_and_take_little_memory(organizatio
         [message] = (await ask(organization, "GET", f"/knowledge-sources/{source_id}/runs/{run['run_id']}"))["messages"]
         assert HOSTILE[name][1] in message
     services = organization.stack.services
-    assert all(peak_memory_kb(services[each].pid) < MAX_MEMORY_KB for each in ("kb_knowledge", "kb_knowledge.runner"))
+    peaks = {each: peak_memory_kb(services[each].pid) for each in ("kb_knowledge", "kb_knowledge.runner")}
+    assert max(peaks.values()) < MAX_MEMORY_KB, peaks
 
 
 async def upload(organization: SystemUnderTest, filename: str, content: bytes) -> str:

@@ -173,6 +173,7 @@ async def tenants(
     tenants = replace(tenants, victim_key=victim_key)
     try:
         yield tenants
+        await _assert_that_metrics_do_not_name_the_victim(tenants)
         await _assert_that_the_victim_is_as_it_was(tenants)
     finally:
         for client in clients.values():
@@ -181,6 +182,14 @@ async def tenants(
         await chat.close()
         await embedder.close()
         await search_client.drop_database(database.name)
+
+
+async def _assert_that_metrics_do_not_name_the_victim(tenants: TwoTenants) -> None:
+    # Once, because what a request adds to them stays, and they take more time than the requests of a route.
+    for client in tenants.clients.values():
+        metrics = await client.get("/metrics")
+        assert metrics.status_code == 200
+        assert CANARY not in metrics.text
 
 
 async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:

@@ -64,7 +64,7 @@ async def find_visit(request: Request, organization_id: Annotated[str, Path()]) 
     """Return the visit that a request belongs to.
 
     Raises:
-        SignedOut: there is no session, or it has ended.
+        SignedOut: there is no session.
         NotOfThisOrganization: the session is of another organization than the page.
     """
     session = get_provided(request.app, sessions.Sessions).find(request)

@@ -2,7 +2,7 @@
 
 
 class SignedOut(Exception):
-    """There is no session, or it has ended."""
+    """There is no session, or the session has ended."""
 
 
 class NotOfThisOrganization(Exception):

@@ -1,4 +1,4 @@
-"""Seals small values so that browsers can keep them: without the secret they can not be read, changed or made."""
+"""Seals small values so that browsers can keep them: only a holder of the secret can read, change or make one."""
 
 import base64
 import json

@@ -5,7 +5,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from kb_shared.settings import ServerSettings
 
 SHORTEST_SECRET: Final = 32
-"""Characters that a secret has at least, so that it can not be found by trying."""
+"""Characters that a secret has at least, so that it is not found by trying."""
 
 
 def _long_enough(secret: SecretStr) -> SecretStr:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kb_api.create_knowledge_base import allowed_max_chunks, require_known_tags
-from kb_api.entries_knowledge_base import require_not_of_entries
+from kb_api.entries_knowledge_base import require_filters_of_entries, require_not_of_entries
 from kb_api.life_cycle import LifeCycle
 from kb_api.source import SOURCE
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
@@ -49,6 +49,8 @@ async def change_knowledge_base(
     require_version(kb.version, expected, what=_WHAT)
     if "tag_ids" in requested.model_fields_set and set(requested.tag_ids) != set(kb.tag_ids):
         require_not_of_entries(kb)
+    if "filterable_metadata" in requested.model_fields_set:
+        require_filters_of_entries(kb, requested.filterable_metadata)
     fields = await _changed_fields(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     if not fields:
         current = await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)

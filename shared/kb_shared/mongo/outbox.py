@@ -252,9 +252,10 @@ async def is_any_unsent(database: Database, organization_id: str) -> bool:
     return await database[NAME].find_one(mine, {"_id": 1}) is not None
 
 
-async def send_again(database: Database) -> int:
-    """Mark all published messages as unsent, after a broker has lost them. Consumers must accept duplicates."""
-    changed = await database[NAME].update_many({"sent_at": {"$type": "date"}}, {"$set": {"sent_at": None}})
+async def send_again(database: Database, *, topic: str | None = None) -> int:
+    """Mark all published messages, or those of a topic, as unsent. Consumers must accept duplicates."""
+    published: Row = {"sent_at": {"$type": "date"}, **({} if topic is None else {"topic": topic})}
+    changed = await database[NAME].update_many(published, {"$set": {"sent_at": None}})
     return changed.modified_count
 
 

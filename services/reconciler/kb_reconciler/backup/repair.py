@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from kb_contracts import topics
 from kb_contracts.commands import SyncDocument
 from kb_reconciler import state as reconciler_state
 from kb_reconciler.drift.bad_vector import BAD_VECTOR
@@ -32,6 +33,7 @@ from kb_shared.mongo import (
     documents,
     index_jobs,
     knowledge_bases,
+    outbox,
     reconcile_plans,
 )
 from kb_shared.mongo.database import Database, long_commands
@@ -67,6 +69,8 @@ async def release_leases(database: Database) -> int:
         )
         await database[index_jobs.NAME].update_many({"lease_owner": {"$ne": None}}, {"$set": no_lease})
         await database[backfills.NAME].update_many({"lease_owner": {"$ne": None}}, {"$set": no_lease})
+        # Some may have been handled after the moment of the backup, and no upstream service publishes them again.
+        await outbox.send_again(database, topic=topics.KNOWLEDGE_DOCUMENT_EVENTS.name)
     # Their commands were published to another broker, or long ago.
     await index_jobs.make_all_due(database)
     return await database[index_jobs.NAME].count_documents({})
