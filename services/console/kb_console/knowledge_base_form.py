@@ -22,6 +22,7 @@ CHUNKERS: Final = {
 }
 ANALYZERS: Final = tuple(get_args(TextAnalyzer))
 assert tuple(CHUNKERS) == get_args(ChunkerName)
+_SEPARATORS: Final = re.compile(r"[,\s]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +140,4 @@ class _Numbers:
 
 def split_words(text: str) -> list[str]:
     """Split a text at commas and blanks."""
-    return [word for word in re.split(r"[,\s]+", text) if word]
+    return [word for word in _SEPARATORS.split(text) if word]
