@@ -18,6 +18,7 @@ from kb_console.text_pieces import TextPiece, cut_at_chunks
 from kb_contracts.api.embedding_models import EmbeddingModelView
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
 from kb_contracts.api.tags import TagView
+from kb_contracts.reserved_ids import is_reserved_tag_id
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 MAX_SAMPLE_CHARACTERS = 50_000
@@ -111,6 +112,8 @@ async def _render(
     tags, models = await run_two_or_cancel(
         visit.api.tags.list(limit=_CHOICES), visit.api.embedding_models.list(key_present=True, limit=_CHOICES)
     )
+    # The documents of entries belong to the knowledge base of entries alone.
+    own_tags = [tag for tag in tags.tags if not is_reserved_tag_id(tag.tag_id)]
     preview = None
     if with_preview:
         try:
@@ -124,7 +127,7 @@ async def _render(
         "create.html",
         status_code=200 if problem is None else problem.status,
         form=form,
-        choices=CreationChoices(tags.tags, models.embedding_models),
+        choices=CreationChoices(own_tags, models.embedding_models),
         has_more_tags=tags.total_count > len(tags.tags),
         chunkers=[(name, f"{name}: {about}") for name, about in CHUNKERS.items()],
         analyzers=[(name, name.removeprefix("lucene.")) for name in ANALYZERS],
