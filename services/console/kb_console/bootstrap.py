@@ -17,6 +17,7 @@ from kb_console import (
     knowledge_base_list,
     overview_routes,
     search_routes,
+    settings_routes,
     sign_in_routes,
 )
 from kb_console.body_limit import BodyLimit
@@ -42,6 +43,7 @@ ROUTERS: Final = (
     overview_routes.router,
     document_routes.router,
     search_routes.router,
+    settings_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -68,7 +68,11 @@ class FakeApi:
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
-        """Last body of each call that changes a document."""
+        """Last body of each call with one."""
+        self.headers: dict[str, dict[str, str]] = {}
+        """Headers of answers by call."""
+        self.sent_headers: dict[str, httpx.Headers] = {}
+        """Headers of the last request of each call."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -94,13 +98,24 @@ class FakeApi:
             raise httpx.ConnectError("refused")
         if call in self.problems:
             return self.problems[call]
+        self.sent_headers[call] = request.headers
+        if body := await request.aread():
+            self.bodies[call] = _parse(body)
         if request.method == "PUT" and path.startswith("/documents/"):
-            self.bodies[call] = json.loads(await request.aread())
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(201 if call == "POST /knowledge-bases" else 200, json=self.answers[call])
+        status = 201 if call == "POST /knowledge-bases" else 200
+        return httpx.Response(status, json=self.answers[call], headers=self.headers.get(call))
+
+
+def _parse(body: bytes) -> Any:
+    """Return a body, which may also be a text or a file that is sent as it is."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:

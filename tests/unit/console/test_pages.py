@@ -19,6 +19,7 @@ PAGES = [
     f"{KB}/documents/{DOCUMENT_ID}?cited=gone",
     f"{KB}/search",
     f"{KB}/search?q=leave&mode=text&absent=handbook",
+    f"{KB}/settings",
     f"{KB}/delete",
     f"{KB}/reindex",
 ]
