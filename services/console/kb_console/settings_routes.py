@@ -9,22 +9,18 @@ from kb_client import AsyncClient
 from kb_client.errors import ApiError
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Visit, Visitor
+from kb_console.edit_conflicts import TwoVersions, changed_meanwhile, compare_versions, find_changes
 from kb_console.errors import UnusableForm
 from kb_console.knowledge_base_form import KnowledgeBaseForm
 from kb_console.pages import render_page
-from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.tag_choices import TagChoices, list_tag_choices
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.previews import PreviewedDocuments
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 _SETTINGS = "/knowledge-bases/{kb_id}/settings"
-_CHANGED = ShownProblem(
-    412,
-    "Changed meanwhile",
-    "Somebody else has changed this knowledge base since you opened its settings. Nothing was saved: compare both"
-    " versions below, then save yours over theirs or go on with theirs.",
-)
+_WHAT = "knowledge base"
 
 router = APIRouter(prefix=OF_ORGANIZATION)
 
@@ -45,7 +41,7 @@ async def save_settings(request: Request, visit: Visitor, kb_id: str) -> Respons
     form, opened = KnowledgeBaseForm.from_form(sent), str(sent.get("version", ""))
     kb, version = await _read(visit.api, kb_id)
     if version != opened:
-        return await _render(request, visit, kb, form=form, version=version, problem=_CHANGED)
+        return await _render(request, visit, kb, form=form, version=version, problem=changed_meanwhile(_WHAT))
     try:
         changes = changes_of(kb, form)
         if not changes:
@@ -56,15 +52,11 @@ async def save_settings(request: Request, visit: Visitor, kb_id: str) -> Respons
         for tag_id in form.typed_tags():
             await visit.api.tags.put(tag_id, name=tag_id)
         await visit.api.knowledge_bases.update(kb_id, **changes, if_match=version)
-    except UnusableForm as error:
-        problem = unusable_form(error.fields)
-        return await _render(request, visit, kb, form=form, version=version, problem=problem)
-    except ApiError as error:
-        if error.status == 401:
-            raise
-        if error.status == 412:
+    except (UnusableForm, ApiError) as error:
+        problem = describe_refusal(error)
+        if problem.status == 412:
             kb, version = await _read(visit.api, kb_id)
-        problem = _CHANGED if error.status == 412 else describe_problem(error)
+            problem = changed_meanwhile(_WHAT)
         return await _render(request, visit, kb, form=form, version=version, problem=problem)
     return RedirectResponse(visit.address(LIST, kb_id, "settings", done="saved"), 303)
 
@@ -81,7 +73,7 @@ def changes_of(kb: KnowledgeBaseView, form: KnowledgeBaseForm) -> dict[str, Any]
         del wanted["tag_ids"]
     elif sorted(stored["tag_ids"]) == sorted(wanted["tag_ids"]):
         wanted["tag_ids"] = stored["tag_ids"]
-    return {name: value for name, value in wanted.items() if value != stored[name]}
+    return find_changes(wanted, stored)
 
 
 async def _read(api: AsyncClient, kb_id: str) -> tuple[KnowledgeBaseView, str]:
@@ -120,32 +112,15 @@ async def _render(
         version=version,
         choices=choices or await list_tag_choices(visit.api),
         problem=problem,
-        theirs=_both_versions(kb, form) if problem is _CHANGED else [],
+        versions=_both_versions(kb, form) if problem is not None and problem.status == 412 else [],
         effect=effect,
         seen_tags=_as_field(form.all_tags()),
         done=done,
     )
 
 
-def _both_versions(kb: KnowledgeBaseView, form: KnowledgeBaseForm) -> list[tuple[str, object, object]]:
-    """Return name, typed value and stored value of each field in which they differ."""
+def _both_versions(kb: KnowledgeBaseView, form: KnowledgeBaseForm) -> list[TwoVersions]:
     try:
-        different = changes_of(kb, form)
+        return compare_versions(changes_of(kb, form), KnowledgeBaseForm.from_view(kb).changeable())
     except UnusableForm:
         return []
-    stored = KnowledgeBaseForm.from_view(kb).changeable()
-    return [(name.replace("_", " "), _in_words(mine), _in_words(stored[name])) for name, mine in different.items()]
-
-
-def _in_words(value: object) -> str:
-    match value:
-        case None | "" | []:
-            return "none"
-        case bool():
-            return "yes" if value else "no"
-        case list():
-            return ", ".join(str(each) for each in value)
-        case dict():
-            return ", ".join(f"{name.replace('_', ' ')}: {_in_words(each)}" for name, each in value.items())
-        case _:
-            return str(value)

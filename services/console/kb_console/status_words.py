@@ -33,6 +33,18 @@ OF_DOCUMENT: Final[Mapping[str, StatusWords]] = {
     "empty": StatusWords("without text", "idle"),
     "not_in_knowledge_base": StatusWords("not in this knowledge base", "idle"),
 }
+OF_ENTRY: Final[Mapping[str, StatusWords]] = {
+    "ready": StatusWords("searchable", "good"),
+    "pending": StatusWords("being indexed", "busy"),
+    "error": StatusWords("not indexed", "bad"),
+}
+OF_SOURCE_RUN: Final[Mapping[str, StatusWords]] = {
+    "waiting": StatusWords("waiting for a runner", "busy"),
+    "running": StatusWords("running", "busy"),
+    "ok": StatusWords("ok", "good"),
+    "partial": StatusWords("partial", "idle"),
+    "error": StatusWords("error", "bad"),
+}
 OF_JOB: Final[Mapping[str, str]] = {
     "scan": "Looking for documents after a change",
     "reindex": "Indexing all documents again",

@@ -19,6 +19,7 @@ from kb_contracts.api.search import SearchResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.whoami import WhoAmI
+from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
 DOCUMENT_ID: Final = "handbook"
@@ -47,7 +48,10 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,
+    **KNOWLEDGE_ANSWERS,
 }
+
+_CREATING: Final = frozenset({"POST /knowledge-bases", "POST /knowledge-entries"})
 
 
 def example_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -71,6 +75,8 @@ class FakeApi:
         """Last body of each call with one."""
         self.headers: dict[str, dict[str, str]] = {}
         """Headers of answers by call."""
+        self.queries: dict[str, httpx.QueryParams] = {}
+        """Query parameters of the last request of each call."""
         self.sent_headers: dict[str, httpx.Headers] = {}
         """Headers of the last request of each call."""
         self.is_reachable = True
@@ -96,17 +102,17 @@ class FakeApi:
         self.calls.append(call)
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
-        if call in self.problems:
-            return self.problems[call]
-        self.sent_headers[call] = request.headers
+        self.sent_headers[call], self.queries[call] = request.headers, request.url.params
         if body := await request.aread():
             self.bodies[call] = _parse(body)
+        if call in self.problems:
+            return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        status = 201 if call == "POST /knowledge-bases" else 200
+        status = 201 if call in _CREATING else 200
         return httpx.Response(status, json=self.answers[call], headers=self.headers.get(call))
 
 

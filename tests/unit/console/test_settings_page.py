@@ -1,4 +1,4 @@
-"""Settings of a knowledge base: nobody overwrites what somebody else has saved, and tags change after their effect."""
+"""Settings of a knowledge base: a change of somebody else is never overwritten, and tags change after their effect."""
 
 import json
 from typing import Any
