@@ -15,7 +15,7 @@ from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseSta
 from kb_contracts.api.memberships import ChunkList, DocumentList, ExplanationView
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.previews import KnowledgeBasePreview
-from kb_contracts.api.search import SearchResponse
+from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.whoami import WhoAmI
@@ -40,6 +40,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_DOCUMENT}/retry": RequestedDocument,
     f"POST {_DOCUMENT}/reindex": RequestedDocument,
     f"POST {_KB}/search": SearchResponse,
+    "POST /knowledge-bases/search": SearchSeveralResponse,
     f"POST {_KB}/search/explain": SearchExplanationView,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
