@@ -33,6 +33,12 @@ OF_DOCUMENT: Final[Mapping[str, StatusWords]] = {
     "empty": StatusWords("without text", "idle"),
     "not_in_knowledge_base": StatusWords("not in this knowledge base", "idle"),
 }
+OF_STAGE: Final[Mapping[str, StatusWords]] = {
+    "available": StatusWords("has a text", "good"),
+    "waiting_for_text": StatusWords("waiting for its text", "idle"),
+    "deleted": StatusWords("deleted", "idle"),
+}
+"""States of a document whatever knowledge bases have it."""
 OF_ENTRY: Final[Mapping[str, StatusWords]] = {
     "ready": StatusWords("searchable", "good"),
     "pending": StatusWords("being indexed", "busy"),

@@ -8,7 +8,9 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel
 
-from kb_contracts.api.documents import AcceptedChange
+from kb_contracts.api.document_batches import BatchOutcomes
+from kb_contracts.api.document_lists import DocumentPage
+from kb_contracts.api.documents import AcceptedChange, DocumentView
 from kb_contracts.api.embedding_models import EmbeddingModelList
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
@@ -46,6 +48,9 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_KB}/resume": KnowledgeBaseView,
     f"POST {_KB}/reindex": Reindexing,
     f"POST {_KB}/retry-failed": Retrying,
+    "GET /documents": DocumentPage,
+    f"GET /documents/{DOCUMENT_ID}": DocumentView,
+    "POST /documents:batch": BatchOutcomes,
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,

@@ -21,6 +21,8 @@ PAGES = [
     f"{KB}/search",
     f"{KB}/search?q=leave&mode=text&absent=handbook",
     f"{KB}/search?q=leave&compare=true&b_mode=text&key=year&op=$gte&value=2020",
+    f"{ORG}/documents",
+    f"{ORG}/documents?in_no_kb=true&status=failed",
     f"{ORG}/search",
     f"{ORG}/search?q=leave&kb_ids={KB_ID}",
     f"{KB}/settings",
