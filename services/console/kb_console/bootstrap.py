@@ -11,13 +11,23 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from kb_console import (
+    check_in_routes,
     create_routes,
     document_routes,
+    entity_routes,
+    entry_list,
+    entry_routes,
     error_pages,
+    graph_routes,
+    import_routes,
     knowledge_base_list,
+    mcp_server_routes,
+    organization_documents,
     overview_routes,
     search_routes,
+    settings_routes,
     sign_in_routes,
+    source_routes,
 )
 from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
@@ -41,7 +51,17 @@ ROUTERS: Final = (
     create_routes.router,
     overview_routes.router,
     document_routes.router,
+    organization_documents.router,
     search_routes.router,
+    settings_routes.router,
+    entry_list.router,
+    entry_routes.router,
+    import_routes.router,
+    check_in_routes.router,
+    entity_routes.router,
+    graph_routes.router,
+    source_routes.router,
+    mcp_server_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)
