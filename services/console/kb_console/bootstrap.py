@@ -12,9 +12,13 @@ from starlette.middleware import Middleware
 
 from kb_console import (
     create_routes,
+    dead_letter_routes,
     document_routes,
+    drift_routes,
     error_pages,
+    job_routes,
     knowledge_base_list,
+    operations_routes,
     overview_routes,
     search_routes,
     sign_in_routes,
@@ -42,6 +46,10 @@ ROUTERS: Final = (
     overview_routes.router,
     document_routes.router,
     search_routes.router,
+    operations_routes.router,
+    dead_letter_routes.router,
+    drift_routes.router,
+    job_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import httpx
@@ -19,6 +19,7 @@ from kb_contracts.api.search import SearchResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.whoami import WhoAmI
+from tests.unit.console import operator_pages
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
 DOCUMENT_ID: Final = "handbook"
@@ -47,6 +48,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,
+    **operator_pages.MODELS,
 }
 
 
@@ -64,11 +66,15 @@ class FakeApi:
     def __init__(self) -> None:
         self.answers = {call: example_of(model) for call, model in _MODELS.items()}
         self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
+        for placement in self.answers["GET /documents"]["documents"][0]["knowledge_bases"]:
+            placement["status"] = "failed"
         self.problems: dict[str, httpx.Response] = {}
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
-        """Last body of each call that changes a document."""
+        """Last body of each call that has one."""
+        self.queries: dict[str, dict[str, str]] = {}
+        """Last query of each call."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -81,21 +87,26 @@ class FakeApi:
         for call in self.answers:
             self.refuse(call, status, slug)
 
-    def replace_texts(self, replace: Callable[[str], str], *, names: frozenset[str]) -> None:
-        """Replace all texts with these names, however deep they are."""
-        for answer in self.answers.values():
-            _replace(answer, replace, names)
+    def replace_texts(
+        self, replace: Callable[[str], str], *, names: frozenset[str], calls: Collection[str] | None = None
+    ) -> None:
+        """Replace all texts with these names, however deep they are, in the answers to all or to these calls."""
+        for call, answer in self.answers.items():
+            if calls is None or call in calls:
+                _replace(answer, replace, names)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        self.queries[call] = dict(request.url.params)
+        if (body := await request.aread()) and request.headers["content-type"] == "application/json":
+            self.bodies[call] = json.loads(body)
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
         if call in self.problems:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
-            self.bodies[call] = json.loads(await request.aread())
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call not in self.answers:
             self.refuse(call, 404, "not-found")

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+from tests.unit.console import operator_pages
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
 
 ORG = "/console/orgs/acme"
@@ -21,6 +22,7 @@ PAGES = [
     f"{KB}/search?q=leave&mode=text&absent=handbook",
     f"{KB}/delete",
     f"{KB}/reindex",
+    *operator_pages.PAGES,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -45,7 +47,7 @@ async def test_a_page_is_shown_and_so_are_all_pages_that_it_links_to(reader: htt
         assert (await reader.get(link, follow_redirects=True)).status_code == 200, link
 
 
-WITH_TEXTS = [page for page in PAGES if page != f"{KB}/search"]
+WITH_TEXTS = [page for page in PAGES if page not in {f"{KB}/search", *operator_pages.WITHOUT_TEXTS}]
 HOSTILE = '"><script>alert(1)</script><b hx-get="/console/x" hx-trigger="load" onclick=\'y\'>{{ 7 * 7 }}\u202e'
 TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
@@ -76,6 +78,7 @@ async def test_nothing_that_users_write_becomes_markup(
     reader: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
 ) -> None:
     api.replace_texts(lambda text: text + HOSTILE, names=TEXTS)
+    api.replace_texts(lambda text: text + HOSTILE, names=operator_pages.TEXTS, calls=operator_pages.MODELS)
     api.answers[f"GET /knowledge-bases/{KB_ID}/documents/{DOCUMENT_ID}/explain"]["reason"] += HOSTILE
     shown = await reader.get(page, headers=headers)
     assert shown.status_code == 200
