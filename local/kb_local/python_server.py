@@ -73,7 +73,8 @@ class SearchNodeProcess(PythonServer):
     @property
     def uri(self) -> str:
         """Return the address of this node alone, also if it is one of several."""
-        return f"mongodb://{self.address}/?directConnection=true"
+        # Without `poll` each client keeps a second connection to watch a node that has no other to change to.
+        return f"mongodb://{self.address}/?directConnection=true&serverMonitoringMode=poll"
 
     def _arguments(self) -> Sequence[str]:
         return [

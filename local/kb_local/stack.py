@@ -43,7 +43,7 @@ EMBEDDED_KAFKA: Final = {
     "KB_KAFKA_LEAVE_GROUP": "off",
     "KB_KAFKA_SESSION_TIMEOUT_MS": "4000",
     # The proxy before Tansu answers as soon as there are records, and early while some have come a moment ago.
-    "KB_KAFKA_FETCH_MAX_WAIT_MS": "2000",
+    "KB_KAFKA_FETCH_MAX_WAIT_MS": "5000",
 }
 
 

@@ -42,7 +42,7 @@ log = structlog.get_logger()
 STARTING_INTERVAL_S = 0.2
 """Pause between two looks at processes that start or stop."""
 REPORT_INTERVAL_S = 1.0
-PROBE_INTERVAL_S = 10.0
+PROBE_INTERVAL_S = 20.0
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 STABLE_AFTER_S = 60.0

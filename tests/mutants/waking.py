@@ -8,6 +8,7 @@ _SIGNAL: Final = "shared/kb_shared/concurrency/work_signal.py"
 _WATCH: Final = "shared/kb_shared/mongo/work_watch.py"
 _INDEXER: Final = "services/indexer/kb_indexer/bootstrap.py"
 _KB_API: Final = "services/kb-api/kb_api/bootstrap.py"
+_PLANS: Final = "shared/kb_shared/mongo/reconcile_plans.py"
 _PROXY: Final = "local/kb_local/broker_proxy/connections.py"
 
 _SIGNALS: Final = "tests/unit/test_work_signal.py"
@@ -15,6 +16,7 @@ _WATCHING: Final = "tests/integration/mongo/test_work_watch.py"
 _WIRING: Final = "tests/integration/service/test_work_signals.py"
 _WAKES_INDEXER: Final = "test_an_idle_indexer_is_woken_by_messages_and_backfills_of_other_processes"
 _WAKES_KB_API: Final = "test_an_idle_kb_api_is_woken_by_messages_and_knowledge_bases_of_other_processes"
+_WAKES_RECONCILER: Final = "test_an_idle_reconciler_is_woken_by_plans_that_are_requested_and_approved"
 _PROXYING: Final = "tests/unit/test_broker_proxy.py"
 
 MUTANTS: Final = (
@@ -127,6 +129,13 @@ MUTANTS: Final = (
         old="            knowledge_bases_rows.NAME: (self.life_cycle.signal, knowledge_bases_rows.WORK),\n",
         new="",
         caught_by=in_file(_WIRING, _WAKES_KB_API),
+    ),
+    Mutant(
+        "reconciler-is-not-woken-by-approvals",
+        _PLANS,
+        old='    {"operationType": "update", "updateDescription.updatedFields.state": "approved"},\n',
+        new="",
+        caught_by=in_file(_WIRING, _WAKES_RECONCILER),
     ),
     Mutant(
         "proxy-keeps-fetches-although-there-is-news",

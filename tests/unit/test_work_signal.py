@@ -6,7 +6,7 @@ from kb_shared.concurrency import work_signal
 from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 
 SHORTEST_S = 0.05
-LONGEST_S = 5.0
+LONGEST_S = work_signal.LONGEST_IDLE_S
 """Longest delay of work whose signal is lost, as ADR 39 has it."""
 
 

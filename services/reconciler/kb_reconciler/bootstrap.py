@@ -28,8 +28,9 @@ from kb_shared.http.health import Readiness, mongodb_answers, serve_health_durin
 from kb_shared.kafka.bootstrap import create_kafka_watch
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.messaging.index_requests import IndexRequests
-from kb_shared.mongo import leases
+from kb_shared.mongo import leases, reconcile_plans
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.work_watch import WorkWatch
 from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS, RECONCILER_LEADER
 from kb_shared.service import process
 from kb_shared.service.connections import connect
@@ -65,12 +66,15 @@ class Reconciler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. If a part fails, all end: a new process is better than half of one."""
+        plans = self._plan_runner()
+        watch = WorkWatch(self.database, {reconcile_plans.NAME: (plans.signal, reconcile_plans.WORK)})
         async with asyncio.TaskGroup() as parts:
             rounds = [
                 parts.create_task(self.kafka.run()),
                 parts.create_task(keep_counting_states(self.database, interval_s=self._states_counted_every_s)),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, LEASE_OF_PASSES, self._one_pass)),
-                parts.create_task(self._plan_runner().run()),
+                parts.create_task(plans.run()),
+                parts.create_task(watch.run()),
                 parts.create_task(Migrator(self.database, self.owner).run()),
                 parts.create_task(self._every(self.settings.text_sweep_interval_s, _LEASE_OF_SWEEPS, self._sweep)),
             ]

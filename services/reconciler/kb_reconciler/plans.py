@@ -1,10 +1,10 @@
 """Executes the plans that kb-api stores: reconciles a document, a KB or an organization on request."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -13,6 +13,7 @@ from pymongo.errors import PyMongoError
 from kb_reconciler.drift.kinds import Comparison, RepairTools
 from kb_reconciler.reconcile import KnowledgeBaseReconciler, KnowledgeBaseReport, RepairRules, ignore
 from kb_reconciler.slices import SLICE_SIZE, Slice, one_slice, split
+from kb_shared.concurrency.work_signal import PollPause, WorkSignal
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.mongo import document_index, knowledge_bases, reconcile_plans, vectors
@@ -23,7 +24,8 @@ from kb_shared.mongo.reconcile_plans import PlannedRepair, PlanState, ReconcileP
 from kb_shared.observability import spans, tracing
 
 LEASE: Final = timedelta(seconds=60)
-POLL_S: Final = 1.0
+_PAUSE_S: Final = 1.0
+"""Pause between two looks for plans while there may be some."""
 
 log = structlog.get_logger()
 
@@ -41,6 +43,8 @@ class PlanRunner:
     """Age below which a change of a document is left alone."""
     owner: str
     lease: timedelta = LEASE
+    signal: WorkSignal = field(default_factory=WorkSignal)
+    """Wakes it when a plan may be waiting."""
 
     @property
     def database(self) -> Database:
@@ -48,15 +52,18 @@ class PlanRunner:
 
     async def run(self) -> None:
         """Execute plans for ever; cancel to stop. Another replica continues what is cancelled."""
+        pause = PollPause(self.signal, shortest_s=_PAUSE_S)
         while True:
+            began = monotonic()
             try:
-                executed = await self.execute_next()
+                if await self.execute_next():
+                    continue
+                interrupted = False
             except (PyMongoError, TransientError) as error:
                 # Its lease expires, and then it is executed once more.
                 log.warning("plan.interrupted", error=type(error).__name__)
-                executed = False
-            if not executed:
-                await asyncio.sleep(POLL_S)
+                interrupted = True
+            await pause.after_poll(found=interrupted, poll_took_s=monotonic() - began)
 
     async def execute_next(self) -> bool:
         """Execute the oldest waiting plan; return whether there was one."""

@@ -9,7 +9,7 @@ from kb_shared.concurrency.poll_pause import poll_pause_s
 
 STAYS_AWAKE_S: Final = 2.0
 """Time for which a task polls often after it has found work or has been woken."""
-LONGEST_IDLE_S: Final = 5.0
+LONGEST_IDLE_S: Final = 10.0
 """Longest pause of a task that waits for a signal. A signal that is lost delays the work by this."""
 
 

@@ -76,7 +76,7 @@ class Consumer:
         per_group: int | None = None,
         max_replay: int = MAX_REPLAY,
         max_held_bytes: int = 32 * 1024 * 1024,
-        position_check_interval_s: float = 5.0,
+        position_check_interval_s: float = 10.0,
         on_lost: OnLost = accept_loss,
     ) -> None:
         self._work = RecordWork(

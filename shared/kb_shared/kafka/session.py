@@ -34,7 +34,7 @@ LEAVE_TIMEOUT_S = 5.0
 _SHORTEST_HEARTBEAT_MS = 1_000
 LONGEST_DRAIN_S = 25.0
 STALE_POLL_S = 10.0
-METADATA_MAX_AGE_MS = 5_000
+METADATA_MAX_AGE_MS = 10_000
 """Age of metadata after which it is read again, which finds topics that were created again."""
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ kb-api stores a plan, the reconciler executes it:
 A pass that stops before too many removals also stores a plan, in the state `stopped`.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -37,6 +37,11 @@ REPAIR_INDEXES = [
     IndexModel([("created_at", ASCENDING)], expireAfterSeconds=int(KEPT_FOR.total_seconds())),
 ]
 _UNCLAIMED: Final = ("requested", "approved")
+WORK: Final[Sequence[Row]] = (
+    {"operationType": "insert"},
+    {"operationType": "update", "updateDescription.updatedFields.state": "approved"},
+)
+"""Changes that may be work for a reconciler, for `WorkWatch`."""
 
 
 class PlanState(StrEnum):

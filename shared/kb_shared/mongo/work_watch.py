@@ -17,9 +17,9 @@ from kb_shared.concurrency.work_signal import WorkSignal
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.observability.log_limit import LogLimit
 
-_ANSWER_WITHIN_S: Final = 5.0
+_ANSWER_WITHIN_S: Final = 10.0
 """Time after which MongoDB answers that nothing has changed."""
-_LATE_AFTER_S: Final = 10.0
+_LATE_AFTER_S: Final = 15.0
 """Time after which an answer that did not come is a failure."""
 _PAUSE_S: Final = 0.2
 """Pause after a change. The woken tasks poll often for some time, so that reading each change would be in vain."""

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, cast
 
 import pytest
 
 import kb_api.bootstrap
 import kb_indexer.bootstrap
+import kb_reconciler.bootstrap
 from kb_api.settings import ApiSettings
 from kb_contracts import topics
 from kb_indexer import backfill
@@ -19,15 +21,18 @@ from kb_local.broker import Broker
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.stack import EMBEDDED_KAFKA
+from kb_reconciler import plans
+from kb_reconciler.settings import ReconcilerSettings
 from kb_shared.http.health import Readiness
 from kb_shared.identifiers import new_kb_id
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.messaging import outbox_relay
-from kb_shared.mongo import backfills, knowledge_bases, outbox, work_watch
+from kb_shared.mongo import backfills, knowledge_bases, outbox, reconcile_plans, work_watch
 from kb_shared.mongo.backfills import BackfillState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.reconcile_plans import PlanScope, PlanState
 from tests.conftest import KafkaCluster, RunningMongo
 from tests.knowledge_bases import build_knowledge_base
 from tests.waiting import DEADLINE_S, until
@@ -37,6 +42,8 @@ SOON_S: Final = 20.0
 """Longest time until a task that was woken is done: much shorter than a test may take, so that a fault shows soon."""
 OFTEN: Final = 4
 """More than the polls that a task makes because it begins, because of new leases, and because the watch begins."""
+
+_GONE: Final = PlanScope("acme", "gone")
 
 Work = Callable[[Database], Awaitable[Callable[[], Awaitable[bool]]]]
 """Function that writes some work to MongoDB, and returns the question whether it is done."""
@@ -55,6 +62,7 @@ def settings(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(outbox_relay, "_PAUSE_S", NEVER_S)
     monkeypatch.setattr(backfill, "_PAUSE_S", NEVER_S)
+    monkeypatch.setattr(plans, "_PAUSE_S", NEVER_S)
     monkeypatch.setattr(work_watch, "_PAUSE_S", 0)
     return {
         "mongo_uri": mongod.uri,
@@ -131,6 +139,24 @@ async def deleted_knowledge_base(database: Database) -> Callable[[], Awaitable[b
     return is_gone
 
 
+async def requested_plan(database: Database) -> Callable[[], Awaitable[bool]]:
+    """Request a plan for a KB that is gone, which is done as soon as it begins."""
+    plan = await reconcile_plans.create(database, _GONE, dry_run=False, requested_by="key")
+    return partial(_is_done, database, plan.plan_id)
+
+
+async def approved_plan(database: Database) -> Callable[[], Awaitable[bool]]:
+    """Approve the plan of a pass that stopped."""
+    plan = await reconcile_plans.create_stopped(database, _GONE, found={}, repairs=[])
+    assert await reconcile_plans.approve(database, _GONE.organization_id, plan_id=plan.plan_id, by="key")
+    return partial(_is_done, database, plan.plan_id)
+
+
+async def _is_done(database: Database, plan_id: str) -> bool:
+    plan = await reconcile_plans.find(database, _GONE.organization_id, plan_id=plan_id)
+    return plan is not None and plan.state is PlanState.DONE
+
+
 class WithoutRecords:
     """Stands for a consumer, whose join of its group and end take longer than the rest of the test."""
 
@@ -157,3 +183,15 @@ async def test_an_idle_kb_api_is_woken_by_messages_and_knowledge_bases_of_other_
     async with kb_api.bootstrap.build(api_settings) as api, running(api.run(stop), stop):
         await is_done_soon(database, message_in_the_outbox)
         await is_done_soon(database, deleted_knowledge_base)
+
+
+async def test_an_idle_reconciler_is_woken_by_plans_that_are_requested_and_approved(
+    settings: dict[str, Any], database: Database
+) -> None:
+    stop = asyncio.Event()
+    async with (
+        kb_reconciler.bootstrap.build(ReconcilerSettings(**settings), stop, Readiness()) as reconciler,
+        running(reconciler.run(stop), stop),
+    ):
+        await is_done_soon(database, requested_plan)
+        await is_done_soon(database, approved_plan)
