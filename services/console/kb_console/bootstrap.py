@@ -16,12 +16,14 @@ from kb_console import (
     document_routes,
     drift_routes,
     error_pages,
+    insight_routes,
     job_routes,
     knowledge_base_list,
     operations_routes,
     overview_routes,
     search_routes,
     sign_in_routes,
+    usage_routes,
 )
 from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
@@ -50,6 +52,8 @@ ROUTERS: Final = (
     dead_letter_routes.router,
     drift_routes.router,
     job_routes.router,
+    insight_routes.router,
+    usage_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -126,11 +126,11 @@ async def act_on_many(
     topic: Annotated[str, Form(max_length=_LONGEST_WORD)] = "",
     reason: Annotated[str, Form(max_length=_LONGEST_WORD)] = "",
 ) -> Response:
-    outcome = await _act(visit, action, LetterSelection(selected, topic, reason))
+    outcome = await _act_on_letters(visit, action, LetterSelection(selected, topic, reason))
     return RedirectResponse(visit.address(SECTION, DEAD_LETTERS, topic=topic, reason=reason, **outcome), 303)
 
 
-async def _act(visit: Visit, action: LetterAction, selection: LetterSelection) -> dict[str, object]:
+async def _act_on_letters(visit: Visit, action: LetterAction, selection: LetterSelection) -> dict[str, object]:
     """Redrive or discard open letters, and return what the list says of it."""
     if action == "discard":
         discarded = await visit.api.dead_letters.discard_many(**selection.to_arguments())

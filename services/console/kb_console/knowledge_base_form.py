@@ -2,13 +2,12 @@
 
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from starlette.datastructures import FormData
 
-from kb_console.errors import UnusableForm
+from kb_console.typed_numbers import TypedNumbers
 from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseView, TextAnalyzer
 
 CHUNKERS: Final = {
@@ -86,7 +85,7 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
+        numbers = TypedNumbers()
         settings = {
             "chunker_type": self.chunker_type,
             "chunk_size": numbers.read("chunk_size", self.chunk_size, int),
@@ -103,7 +102,7 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
+        numbers = TypedNumbers()
         further = {
             "coalesce_neighbors": numbers.read("coalesce_neighbors", self.coalesce_neighbors, int) or 0,
             "min_score": numbers.read("min_score", self.min_score, float),
@@ -118,24 +117,6 @@ class KnowledgeBaseForm:
             **self.settings(),
             **further,
         }
-
-
-class _Numbers:
-    def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-
-    def read(self, name: str, text: str, kind: Callable[[str], float]) -> float | None:
-        if not text.strip():
-            return None
-        try:
-            return kind(text)
-        except ValueError:
-            self._problems[name] = "Input should be a whole number" if kind is int else "Input should be a number"
-            return None
-
-    def check(self) -> None:
-        if self._problems:
-            raise UnusableForm(self._problems)
 
 
 def split_words(text: str) -> list[str]:

@@ -75,6 +75,8 @@ class FakeApi:
         """Last body of each call that has one."""
         self.queries: dict[str, dict[str, str]] = {}
         """Last query of each call."""
+        self.texts: dict[str, str] = {}
+        """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -108,6 +110,8 @@ class FakeApi:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
+        if call in self.texts and request.headers["accept"] != "application/json":
+            return httpx.Response(200, text=self.texts[call])
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]

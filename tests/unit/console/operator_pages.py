@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from kb_contracts.api.budgets import BudgetView
 from kb_contracts.api.dead_letters import (
     DeadLetterCounts,
     DeadLetterList,
@@ -12,10 +13,12 @@ from kb_contracts.api.dead_letters import (
     RedrivenDeadLetters,
 )
 from kb_contracts.api.document_lists import DocumentPage
+from kb_contracts.api.insights import CitationInsights, QueryInsights, SearchInsights
 from kb_contracts.api.jobs import JobView, OrganizationJobList
 from kb_contracts.api.operations import OperationsView
 from kb_contracts.api.reconcile import PassList, PlanList, PlanView, PlanWithRepairs
 from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
+from kb_contracts.api.usage import Usage
 
 ORG: Final = "/console/orgs/acme"
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
@@ -50,6 +53,12 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "GET /jobs": OrganizationJobList,
     f"GET {_JOB}": JobView,
     f"DELETE {_JOB}": JobView,
+    "GET /usage": Usage,
+    "GET /budget": BudgetView,
+    "PUT /budget": BudgetView,
+    "GET /insights/searches": SearchInsights,
+    "GET /insights/queries": QueryInsights,
+    "GET /insights/citations": CitationInsights,
 }
 """Model of the answer to each call."""
 
@@ -65,8 +74,15 @@ PAGES: Final = [
     f"{ORG}/operations/drift/plans/{PLAN_ID}/apply",
     f"{ORG}/operations/jobs",
     f"{ORG}/operations/jobs/{KB_ID}/{JOB_ID}",
+    f"{ORG}/usage",
+    f"{ORG}/usage?by=kb&unit=usd&range=7d",
+    f"{ORG}/usage/budget",
+    f"{ORG}/insights",
+    f"{ORG}/insights?by=zero_results&kb={KB_ID}&range=month",
 ]
-WITHOUT_TEXTS: Final = frozenset({*(page for page in PAGES if "/confirm/" in page or page.endswith("/apply"))})
+WITHOUT_TEXTS: Final = frozenset(
+    page for page in PAGES if "/confirm/" in page or page.endswith(("/apply", "/budget", "/usage"))
+)
 """Pages that show nothing that users have written."""
-TEXTS: Final = frozenset({"reason", "topic", "kb_name", "problem", "repair"})
+TEXTS: Final = frozenset({"reason", "topic", "kb_name", "problem", "repair", "query", "document_name"})
 """Names of texts of these answers that users, or what they send, decide."""
