@@ -11,6 +11,8 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from kb_console import (
+    api_key_routes,
+    audit_routes,
     create_routes,
     dead_letter_routes,
     document_routes,
@@ -20,10 +22,14 @@ from kb_console import (
     job_routes,
     knowledge_base_list,
     operations_routes,
+    organization_routes,
     overview_routes,
+    provider_routes,
     search_routes,
     sign_in_routes,
+    tag_routes,
     usage_routes,
+    webhook_routes,
 )
 from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
@@ -54,6 +60,12 @@ ROUTERS: Final = (
     job_routes.router,
     insight_routes.router,
     usage_routes.router,
+    api_key_routes.router,
+    provider_routes.router,
+    tag_routes.router,
+    webhook_routes.router,
+    audit_routes.router,
+    organization_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -75,6 +75,8 @@ class FakeApi:
         """Last body of each call that has one."""
         self.queries: dict[str, dict[str, str]] = {}
         """Last query of each call."""
+        self.headers: dict[str, httpx.Headers] = {}
+        """Last headers of each call."""
         self.texts: dict[str, str] = {}
         """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
@@ -101,6 +103,7 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        self.headers[call] = request.headers
         self.queries[call] = dict(request.url.params)
         if (body := await request.aread()) and request.headers["content-type"] == "application/json":
             self.bodies[call] = json.loads(body)
@@ -115,7 +118,7 @@ class FakeApi:
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(201 if call == "POST /knowledge-bases" else 200, json=self.answers[call])
+        return httpx.Response(200, json=self.answers[call])
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:

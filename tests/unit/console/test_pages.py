@@ -40,11 +40,11 @@ class FoundLinks(HTMLParser):
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_a_page_is_shown_and_so_are_all_pages_that_it_links_to(reader: httpx.AsyncClient, page: str) -> None:
-    shown = await reader.get(page)
+async def test_a_page_is_shown_and_so_are_all_pages_that_it_links_to(admin: httpx.AsyncClient, page: str) -> None:
+    shown = await admin.get(page)
     assert shown.status_code == 200, shown.text
     for link in FoundLinks(shown.text).links:
-        assert (await reader.get(link, follow_redirects=True)).status_code == 200, link
+        assert (await admin.get(link, follow_redirects=True)).status_code == 200, link
 
 
 WITH_TEXTS = [page for page in PAGES if page not in {f"{KB}/search", *operator_pages.WITHOUT_TEXTS}]
@@ -75,12 +75,12 @@ class FoundMarkup(HTMLParser):
 @pytest.mark.parametrize("page", [*WITH_TEXTS, f"{KB}/search?q=%3Cscript%3E&absent=%22%3E%3Cb%3E"])
 @pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
 async def test_nothing_that_users_write_becomes_markup(
-    reader: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
+    admin: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
 ) -> None:
     api.replace_texts(lambda text: text + HOSTILE, names=TEXTS)
     api.replace_texts(lambda text: text + HOSTILE, names=operator_pages.TEXTS, calls=operator_pages.MODELS)
     api.answers[f"GET /knowledge-bases/{KB_ID}/documents/{DOCUMENT_ID}/explain"]["reason"] += HOSTILE
-    shown = await reader.get(page, headers=headers)
+    shown = await admin.get(page, headers=headers)
     assert shown.status_code == 200
     assert "alert(1)" in shown.text
     assert "7 * 7" in shown.text, "templates are not rendered twice"
@@ -88,9 +88,9 @@ async def test_nothing_that_users_write_becomes_markup(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "?q=" not in page])
-async def test_a_refusal_is_shown_in_the_words_of_the_api(reader: httpx.AsyncClient, api: FakeApi, page: str) -> None:
+async def test_a_refusal_is_shown_in_the_words_of_the_api(admin: httpx.AsyncClient, api: FakeApi, page: str) -> None:
     api.refuse_all(404, "not-found")
-    shown = await reader.get(page)
+    shown = await admin.get(page)
     assert shown.status_code == 404
     assert "Detail of not-found." in shown.text
     assert "r-1" in shown.text
