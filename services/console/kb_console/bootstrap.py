@@ -20,6 +20,7 @@ from kb_console import (
     error_pages,
     insight_routes,
     job_routes,
+    knowledge_base_batches,
     knowledge_base_list,
     operations_routes,
     organization_routes,
@@ -49,8 +50,9 @@ from kb_shared.http.request_context import RequestContext
 ROUTERS: Final = (
     sign_in_routes.router,
     knowledge_base_list.router,
-    # Before the routes that take `new` for the id of a knowledge base.
+    # Before the routes that take `new` or `batch` for the id of a knowledge base.
     create_routes.router,
+    knowledge_base_batches.router,
     overview_routes.router,
     document_routes.router,
     search_routes.router,

@@ -58,6 +58,12 @@ async def reindex(visit: Visitor, kb_id: str) -> Response:
     return RedirectResponse(visit.address(LIST, kb_id, done="reindexed"), 303)
 
 
+@router.post(_ADDRESS + "/rebuild-search-indexes")
+async def rebuild_search_indexes(visit: Visitor, kb_id: str) -> Response:
+    await visit.api.knowledge_bases.rebuild_search_indexes(kb_id)
+    return RedirectResponse(visit.address(LIST, kb_id, done="rebuilt"), 303)
+
+
 @router.post(_ADDRESS + "/jobs/{job_id}/cancel")
 async def cancel_job(visit: Visitor, kb_id: str, job_id: str) -> Response:
     await visit.api.jobs.cancel(kb_id, job_id=job_id)

@@ -18,6 +18,8 @@ from kb_contracts.api.dead_letters import (
 from kb_contracts.api.document_lists import DocumentPage
 from kb_contracts.api.insights import CitationInsights, QueryInsights, SearchInsights
 from kb_contracts.api.jobs import JobView, OrganizationJobList
+from kb_contracts.api.knowledge_base_batches import ActionOutcomes
+from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, ProviderCheckView, ProviderPauseView
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.operations import OperationsView
@@ -52,6 +54,8 @@ _JOB: Final = f"{_KB}/jobs/{JOB_ID}"
 _PLAN: Final = f"/reconcile/plans/{PLAN_ID}"
 
 MODELS: Final[dict[str, type[BaseModel]]] = {
+    "POST /knowledge-bases:batch": ActionOutcomes,
+    f"POST {_KB}/search-indexes/rebuild": KnowledgeBaseView,
     "GET /operations": OperationsView,
     "GET /documents": DocumentPage,
     "GET /dead-letters": DeadLetterList,
@@ -108,6 +112,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
 """Model of the answer to each call."""
 
 PAGES: Final = [
+    f"{ORG}/knowledge-bases/batch?action=pause&kb={KB_ID}",
     f"{ORG}/operations",
     f"{ORG}/operations/failed",
     f"{ORG}/operations/dead-letters",

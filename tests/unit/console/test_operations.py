@@ -118,3 +118,19 @@ async def test_a_job_is_cancelled_unless_a_knowledge_base_would_miss_documents(
     assert api.calls[-1] == f"DELETE /knowledge-bases/{KB_ID}/jobs/{JOB_ID}"
     api.answers[f"GET /knowledge-bases/{KB_ID}/jobs/{JOB_ID}"]["kind"] = "scan"
     assert "Pause the knowledge base instead" in (await reader.get(here)).text
+
+
+async def test_several_knowledge_bases_are_paused_after_a_question_and_each_outcome_is_shown(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    batch = f"{ORG}/knowledge-bases/batch"
+    nothing = await reader.get(f"{batch}?action=pause", follow_redirects=True)
+    assert "No knowledge base was selected" in nothing.text
+    assert "Pause indexing of 1 knowledge base?" in (await reader.get(f"{batch}?action=pause&kb={KB_ID}")).text
+    done = await reader.post(batch, data={"action": "pause", "kb": [KB_ID, "gone"]})
+    actions = [{"kb_id": KB_ID, "action": "pause"}, {"kb_id": "gone", "action": "pause"}]
+    assert api.bodies["POST /knowledge-bases:batch"] == {"entries": actions}
+    assert ("1 carried out, 1 refused" in done.text, "There is no such knowledge base." in done.text) == (True, True)
+    assert (await reader.get(f"{batch}?action=delete&kb={KB_ID}")).status_code == 422
+    rebuilt = await reader.post(f"{ORG}/knowledge-bases/{KB_ID}/rebuild-search-indexes")
+    assert rebuilt.headers["location"].endswith("?done=rebuilt")
