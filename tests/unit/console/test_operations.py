@@ -68,6 +68,8 @@ async def test_many_dead_letters_are_acted_on_after_their_number_was_shown(
     api.answers["GET /dead-letters"]["total_count"] = 1_234
     asked = (await reader.get(f"{LETTERS}/confirm/{action}?reason=not-json")).text
     assert "1\u202f234 dead letters?" in asked
+    query = api.queries["GET /dead-letters"]
+    assert (query["is_open"], query["reason"]) == ("true", "not-json"), "closed ones stay as they are"
     selected = await reader.get(f"{LETTERS}/confirm/{action}?only_selected=true&reason=not-json&id=a&id=b")
     assert "2 dead letters?" in selected.text
     assert call not in api.calls, "nothing is done before"
