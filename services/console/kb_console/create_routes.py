@@ -1,6 +1,5 @@
 """Creation of a knowledge base, with a preview of its passages and of its cost."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -14,25 +13,15 @@ from kb_console.errors import UnusableForm
 from kb_console.knowledge_base_form import ANALYZERS, CHUNKERS, KnowledgeBaseForm
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.tag_choices import list_tag_choices
 from kb_console.text_pieces import TextPiece, cut_at_chunks
-from kb_contracts.api.embedding_models import EmbeddingModelView
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
-from kb_contracts.api.tags import TagView
-from kb_contracts.reserved_ids import is_reserved_tag_id
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 MAX_SAMPLE_CHARACTERS = 50_000
 _CHOICES = 100
 
 router = APIRouter(prefix=OF_ORGANIZATION)
-
-
-@dataclass(frozen=True, slots=True)
-class CreationChoices:
-    """Choices of the form that the API knows."""
-
-    tags: list[TagView]
-    models: list[EmbeddingModelView]
 
 
 @router.get("/knowledge-bases/new")
@@ -110,10 +99,8 @@ async def _render(
     with_preview: bool = False,
 ) -> HTMLResponse:
     tags, models = await run_two_or_cancel(
-        visit.api.tags.list(limit=_CHOICES), visit.api.embedding_models.list(key_present=True, limit=_CHOICES)
+        list_tag_choices(visit.api), visit.api.embedding_models.list(key_present=True, limit=_CHOICES)
     )
-    # The documents of entries belong to the knowledge base of entries alone.
-    own_tags = [tag for tag in tags.tags if not is_reserved_tag_id(tag.tag_id)]
     preview = None
     if with_preview:
         try:
@@ -127,8 +114,8 @@ async def _render(
         "create.html",
         status_code=200 if problem is None else problem.status,
         form=form,
-        choices=CreationChoices(own_tags, models.embedding_models),
-        has_more_tags=tags.total_count > len(tags.tags),
+        choices=tags,
+        models=models.embedding_models,
         chunkers=[(name, f"{name}: {about}") for name, about in CHUNKERS.items()],
         analyzers=[(name, name.removeprefix("lucene.")) for name in ANALYZERS],
         problem=problem,

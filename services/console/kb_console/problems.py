@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer
+from kb_console.errors import UnusableForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,16 @@ def describe_problem(error: KbClientError) -> ShownProblem:
 def unusable_form(fields: Mapping[str, str]) -> ShownProblem:
     """Return the problem of a form with values that can't be sent."""
     return ShownProblem(422, "Validation error", "Change the marked fields and send the form again.", fields)
+
+
+def describe_refusal(error: UnusableForm | KbClientError) -> ShownProblem:
+    """Return why a form was refused, as it is shown above the form.
+
+    Raises:
+        ApiError: the session has ended, which the edge turns into a sign-in.
+    """
+    if isinstance(error, UnusableForm):
+        return unusable_form(error.fields)
+    if isinstance(error, ApiError) and error.status == 401:
+        raise error
+    return describe_problem(error)

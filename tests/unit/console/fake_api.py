@@ -8,18 +8,21 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel
 
-from kb_contracts.api.documents import AcceptedChange
+from kb_contracts.api.document_batches import BatchOutcomes
+from kb_contracts.api.document_lists import DocumentPage
+from kb_contracts.api.documents import AcceptedChange, DocumentView
 from kb_contracts.api.embedding_models import EmbeddingModelList
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
 from kb_contracts.api.memberships import ChunkList, DocumentList, ExplanationView
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.previews import KnowledgeBasePreview
-from kb_contracts.api.search import SearchResponse
+from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.whoami import WhoAmI
 from tests.unit.console import operator_pages
+from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
 DOCUMENT_ID: Final = "handbook"
@@ -40,16 +43,23 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_DOCUMENT}/retry": RequestedDocument,
     f"POST {_DOCUMENT}/reindex": RequestedDocument,
     f"POST {_KB}/search": SearchResponse,
+    "POST /knowledge-bases/search": SearchSeveralResponse,
     f"POST {_KB}/search/explain": SearchExplanationView,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
     f"POST {_KB}/reindex": Reindexing,
     f"POST {_KB}/retry-failed": Retrying,
+    "GET /documents": DocumentPage,
+    f"GET /documents/{DOCUMENT_ID}": DocumentView,
+    "POST /documents:batch": BatchOutcomes,
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,
     **operator_pages.MODELS,
+    **KNOWLEDGE_ANSWERS,
 }
+
+_CREATING: Final = frozenset({"POST /knowledge-bases", "POST /knowledge-entries"})
 
 
 def example_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -72,11 +82,13 @@ class FakeApi:
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
-        """Last body of each call that has one."""
-        self.queries: dict[str, dict[str, str]] = {}
-        """Last query of each call."""
-        self.headers: dict[str, httpx.Headers] = {}
-        """Last headers of each call."""
+        """Last body of each call with one."""
+        self.headers: dict[str, dict[str, str]] = {}
+        """Headers of answers by call."""
+        self.queries: dict[str, httpx.QueryParams] = {}
+        """Query parameters of the last request of each call."""
+        self.sent_headers: dict[str, httpx.Headers] = {}
+        """Headers of the last request of each call."""
         self.texts: dict[str, str] = {}
         """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
@@ -103,12 +115,11 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
-        self.headers[call] = request.headers
-        self.queries[call] = dict(request.url.params)
-        if (body := await request.aread()) and request.headers["content-type"] == "application/json":
-            self.bodies[call] = json.loads(body)
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
+        self.sent_headers[call], self.queries[call] = request.headers, request.url.params
+        if body := await request.aread():
+            self.bodies[call] = _parse(body)
         if call in self.problems:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
@@ -118,7 +129,16 @@ class FakeApi:
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(200, json=self.answers[call])
+        status = 201 if call in _CREATING else 200
+        return httpx.Response(status, json=self.answers[call], headers=self.headers.get(call))
+
+
+def _parse(body: bytes) -> Any:
+    """Return a body, which may also be a text or a file that is sent as it is."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:

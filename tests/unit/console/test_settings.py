@@ -51,7 +51,7 @@ async def test_a_new_key_is_shown_once_and_a_refused_form_keeps_what_was_typed(
     assert (sent["name"], sent["scopes"], sent["kb_ids"]) == ("ingest", ["read", "write"], [KB_ID])
     left = datetime.fromisoformat(sent["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=29) < left <= timedelta(days=30)
-    assert api.headers["POST /api-keys"]["idempotency-key"] == "k" * 32, "a form that is sent twice makes one key"
+    assert api.sent_headers["POST /api-keys"]["idempotency-key"] == "k" * 32, "a form that is sent twice makes one key"
     api.refuse("POST /api-keys", 422, "validation-error", fields=[{"field": "scopes", "message": "too few"}])
     refused = await admin.post(KEYS, data={"name": "My <b>"})
     assert (refused.status_code, 'value="My &lt;b&gt;"' in refused.text, "too few" in refused.text) == (422, True, True)
@@ -158,7 +158,7 @@ async def test_an_organization_is_deleted_only_by_its_id(admin: httpx.AsyncClien
     refused = await admin.post(f"{ORGANIZATION}/delete", data={"name": "other"})
     assert (refused.status_code, "DELETE " in api.calls) == (422, False)
     assert (await admin.post(f"{ORGANIZATION}/delete", data={"name": "acme"})).status_code == 303
-    assert api.queries["DELETE "] == {"confirm": "acme"}
+    assert dict(api.queries["DELETE "]) == {"confirm": "acme"}
     running = (await admin.get(ORGANIZATION)).text
     assert ("is being deleted" in running, 'id="poll"' in running) == (True, True)
     api.refuse("GET /deletion", 404, "not-found")

@@ -17,15 +17,20 @@ document.addEventListener("htmx:config:request", (event) => {
   if (document.hidden && event.target.id === "poll") event.preventDefault();
 });
 
-// Copying: only where there is a script, so the button is made here.
-for (const command of document.querySelectorAll("[data-copy]")) {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "small secondary outline" });
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(command.textContent);
-    button.textContent = "Copied";
-  });
-  command.after(button);
-}
+// Copying: only where there is a script, so the button is made here; again for parts of the page that were replaced.
+const addCopyButtons = () => {
+  for (const command of document.querySelectorAll("[data-copy]")) {
+    if (command.nextElementSibling?.matches(".copy")) continue;
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "copy small secondary outline" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "Copied";
+    });
+    command.after(button);
+  }
+};
+addCopyButtons();
+new MutationObserver(addCopyButtons).observe(document.body, { childList: true, subtree: true });
 
 // Uploads: fetch tells no progress, XMLHttpRequest does. Without a script the form sends all files at once.
 const uploads = document.getElementById("uploads");
