@@ -12,12 +12,17 @@ from pathlib import Path
 
 from kb_local.stack import Stack
 
-SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_console")
+SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_knowledge", "kb_knowledge.runner", "kb_console")
+SETTINGS = {
+    "KB_EMBEDDING_MODEL": "hash-64",
+    # A source reads a web site of the tests.
+    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+}
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kb-console-") as folder:
-        async with Stack(Path(folder), services=SERVICES, env={"KB_EMBEDDING_MODEL": "hash-64"}) as stack:
+        async with Stack(Path(folder), services=SERVICES, env=SETTINGS) as stack:
             print(json.dumps({"base_url": stack.base_url, "api_key": stack.api_key}), flush=True)  # noqa: T201  # its answer
             await asyncio.to_thread(sys.stdin.read)
 
