@@ -10,7 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kb_contracts.topics import DOCUMENT_EVENTS
 from kb_local.stack import Stack
+from kb_shared.kafka.producer import Producer
 
 SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_knowledge", "kb_knowledge.runner", "kb_console")
 SETTINGS = {
@@ -23,8 +25,15 @@ SETTINGS = {
 async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kb-console-") as folder:
         async with Stack(Path(folder), services=SERVICES, env=SETTINGS) as stack:
+            await _send_what_cannot_be_read(stack)
             print(json.dumps({"base_url": stack.base_url, "api_key": stack.api_key}), flush=True)  # noqa: T201  # its answer
             await asyncio.to_thread(sys.stdin.read)
+
+
+async def _send_what_cannot_be_read(stack: Stack) -> None:
+    """Send an event that becomes a dead letter, which no call of the API can do."""
+    async with Producer(stack.kafka_connection, idempotence=False) as producer:
+        await producer.send(stack.topic_prefix + DOCUMENT_EVENTS.name, b"local/unreadable", value=b"not JSON")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 from starlette.datastructures import FormData
 
-from kb_console.errors import UnusableForm
+from kb_console.typed_numbers import TypedNumbers
 from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseView, TextAnalyzer
 from kb_contracts.reserved_ids import is_reserved_tag_id
 
@@ -104,7 +103,7 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
+        numbers = TypedNumbers()
         settings = {
             "chunker_type": self.chunker_type,
             "chunk_size": numbers.read("chunk_size", self.chunk_size, int),
@@ -129,7 +128,7 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
+        numbers = TypedNumbers()
         fields = {
             "name": self.name.strip(),
             "description": self.description,
@@ -151,24 +150,6 @@ class KnowledgeBaseForm:
 
 def _typed(value: float | None) -> str:
     return "" if value is None else str(value)
-
-
-class _Numbers:
-    def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-
-    def read(self, name: str, text: str, kind: Callable[[str], float]) -> float | None:
-        if not text.strip():
-            return None
-        try:
-            return kind(text)
-        except ValueError:
-            self._problems[name] = "Input should be a whole number" if kind is int else "Input should be a number"
-            return None
-
-    def check(self) -> None:
-        if self._problems:
-            raise UnusableForm(self._problems)
 
 
 def split_words(text: str) -> list[str]:

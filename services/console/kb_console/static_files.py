@@ -22,6 +22,8 @@ _NAMES: Final = (
     "vendor/htmx.min.js",
     "vendor/hx-csp.min.js",
     "vendor/pico.min.css",
+    "vendor/uPlot.iife.min.js",
+    "vendor/uPlot.min.css",
 )
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import httpx
@@ -24,6 +24,7 @@ from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.whoami import WhoAmI
+from tests.unit.console import operator_pages
 from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
@@ -49,7 +50,6 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_KB}/search/explain": SearchExplanationView,
     "GET /insights/searches": SearchInsights,
     f"GET {_KB}/tool": ToolSchemaView,
-    f"POST {_KB}/search-indexes/rebuild": KnowledgeBaseView,
     f"GET /documents/{DOCUMENT_ID}/text": DocumentText,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
@@ -61,6 +61,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,
+    **operator_pages.MODELS,
     **KNOWLEDGE_ANSWERS,
 }
 
@@ -81,6 +82,8 @@ class FakeApi:
     def __init__(self) -> None:
         self.answers = {call: example_of(model) for call, model in _MODELS.items()}
         self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
+        for placement in self.answers["GET /documents"]["documents"][0]["knowledge_bases"]:
+            placement["status"] = "failed"
         self.problems: dict[str, httpx.Response] = {}
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
@@ -92,6 +95,8 @@ class FakeApi:
         """Query parameters of the last request of each call."""
         self.sent_headers: dict[str, httpx.Headers] = {}
         """Headers of the last request of each call."""
+        self.texts: dict[str, str] = {}
+        """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -104,10 +109,13 @@ class FakeApi:
         for call in self.answers:
             self.refuse(call, status, slug)
 
-    def replace_texts(self, replace: Callable[[str], str], *, names: frozenset[str]) -> None:
-        """Replace all texts with these names, however deep they are."""
-        for answer in self.answers.values():
-            _replace(answer, replace, names)
+    def replace_texts(
+        self, replace: Callable[[str], str], *, names: frozenset[str], calls: Collection[str] | None = None
+    ) -> None:
+        """Replace all texts with these names, however deep they are, in the answers to all or to these calls."""
+        for call, answer in self.answers.items():
+            if calls is None or call in calls:
+                _replace(answer, replace, names)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/v0/orgs/acme")
@@ -122,6 +130,8 @@ class FakeApi:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
+        if call in self.texts and request.headers["accept"] != "application/json":
+            return httpx.Response(200, text=self.texts[call])
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+from tests.unit.console import operator_pages
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
 from tests.unit.console.knowledge_pages import KNOWLEDGE_PAGES, WITHOUT_CALLS
 
@@ -29,6 +30,7 @@ PAGES = [
     f"{KB}/tool",
     f"{KB}/delete",
     f"{KB}/reindex",
+    *operator_pages.PAGES,
     *KNOWLEDGE_PAGES,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -46,18 +48,22 @@ class FoundLinks(HTMLParser):
             self.links.add(found)
 
 
-async def test_all_pages_are_shown_and_so_is_what_they_link_to(reader: httpx.AsyncClient) -> None:
+async def test_all_pages_are_shown_and_so_is_what_they_link_to(admin: httpx.AsyncClient) -> None:
     links: dict[str, str] = {}
     for page in PAGES:
-        shown = await reader.get(page)
+        shown = await admin.get(page)
         assert shown.status_code == 200, shown.text
         links |= dict.fromkeys(FoundLinks(shown.text).links, page)
     for link, page in links.items():
         if link.startswith("/"):
-            assert (await reader.get(link, follow_redirects=True)).status_code == 200, f"{link} on {page}"
+            assert (await admin.get(link, follow_redirects=True)).status_code == 200, f"{link} on {page}"
 
 
-WITH_TEXTS = [page for page in PAGES if page not in {f"{KB}/search", f"{ORG}/search", *WITHOUT_CALLS}]
+WITH_TEXTS = [
+    page
+    for page in PAGES
+    if page not in {f"{KB}/search", f"{ORG}/search", *WITHOUT_CALLS, *operator_pages.WITHOUT_TEXTS}
+]
 HOSTILE = '"><script>alert(1)</script><b hx-get="/console/x" hx-trigger="load" onclick=\'y\'>{{ 7 * 7 }}\u202e'
 TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
@@ -86,12 +92,13 @@ class FoundMarkup(HTMLParser):
 @pytest.mark.parametrize("page", [*WITH_TEXTS, f"{KB}/search?q=%3Cscript%3E&absent=%22%3E%3Cb%3E"])
 @pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
 async def test_nothing_that_users_write_becomes_markup(
-    reader: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
+    admin: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
 ) -> None:
     api.replace_texts(lambda text: text + HOSTILE, names=TEXTS)
+    api.replace_texts(lambda text: text + HOSTILE, names=operator_pages.TEXTS, calls=operator_pages.MODELS)
     api.answers[f"GET /knowledge-bases/{KB_ID}/documents/{DOCUMENT_ID}/explain"]["reason"] += HOSTILE
     api.answers[f"GET /knowledge-bases/{KB_ID}/tool"]["type"] = "function"
-    shown = await reader.get(page, headers=headers)
+    shown = await admin.get(page, headers=headers)
     assert shown.status_code == 200
     assert "alert(1)" in shown.text
     assert "7 * 7" in shown.text, "templates are not rendered twice"
@@ -99,9 +106,9 @@ async def test_nothing_that_users_write_becomes_markup(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "?q=" not in page and page not in WITHOUT_CALLS])
-async def test_a_refusal_is_shown_in_the_words_of_the_api(reader: httpx.AsyncClient, api: FakeApi, page: str) -> None:
+async def test_a_refusal_is_shown_in_the_words_of_the_api(admin: httpx.AsyncClient, api: FakeApi, page: str) -> None:
     api.refuse_all(404, "not-found")
-    shown = await reader.get(page)
+    shown = await admin.get(page)
     assert shown.status_code == 404
     assert "Detail of not-found." in shown.text
     assert "r-1" in shown.text
