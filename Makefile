@@ -16,7 +16,7 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ $(CONSOLE_INSTALLED): $(INSTALLED) requirements-console.lock
 	@test -x $(CONSOLE_VENV)/bin/python || $(PYTHON) -m venv $(CONSOLE_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CONSOLE_VENV)/bin/python --require-hashes -r requirements-console.lock
 	@touch $@
+
+screenshots: $(CONSOLE_INSTALLED)  ## pictures of all pages of the web console into docs/images (needs chromium)
+	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini tests/console/take_screenshots.py --quiet
 
 dist: install  ## build the wheels of all packages into dist/
 	@$(BIN)/uv build --quiet --all-packages --wheel --clear --no-build-isolation --python $(BIN)/python --out-dir dist

@@ -30,6 +30,10 @@ class ConsoleUnderTest:
     def url(self, path: str = "") -> str:
         return f"{self.base_url}/console/orgs/local/knowledge-bases{path}"
 
+    def of_organization(self, path: str) -> str:
+        """Return the address of a page of the organization."""
+        return f"{self.base_url}/console/orgs/local{path}"
+
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call the API with the admin key, and return its answer."""
         request = urllib.request.Request(  # the stack of these tests
@@ -124,6 +128,15 @@ def page(browser: Browser, complaints: Complaints) -> Iterator[Page]:
     page.set_default_timeout(WAIT_MS)
     yield page
     context.close()
+
+
+@pytest.fixture(scope="session")
+def examples(console: ConsoleUnderTest) -> Iterator[dict[str, str]]:
+    """Make the data that the table of pages shows, and return its ids by their names."""
+    from tests.console.example_data import make_examples, serve_site  # it imports this file
+
+    with serve_site() as site:
+        yield make_examples(console, site=site)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kb_console.errors import UnusableForm
 from kb_console.knowledge_base_form import ANALYZERS, CHUNKERS, KnowledgeBaseForm
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
-from kb_console.tag_choices import list_tag_choices
+from kb_console.tag_choices import create_missing_tags, list_tag_choices
 from kb_console.text_pieces import TextPiece, cut_at_chunks
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
@@ -43,8 +43,7 @@ async def create(request: Request, visit: Visitor) -> Response:
     form = KnowledgeBaseForm.from_form(await request.form())
     try:
         arguments = form.creation()
-        for tag_id in form.typed_tags():
-            await visit.api.tags.put(tag_id, name=tag_id)
+        await create_missing_tags(visit.api, form.typed_tags())
         # The same form sent twice, as by Back and Create, makes one knowledge base.
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.knowledge_bases.create(**arguments)

@@ -14,7 +14,7 @@ from kb_console.errors import UnusableForm
 from kb_console.knowledge_base_form import KnowledgeBaseForm
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
-from kb_console.tag_choices import TagChoices, list_tag_choices
+from kb_console.tag_choices import TagChoices, create_missing_tags, find_missing_tags, list_tag_choices
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.previews import PreviewedDocuments
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
@@ -49,8 +49,7 @@ async def save_settings(request: Request, visit: Visitor, kb_id: str) -> Respons
         if "tag_ids" in changes and sent.get("seen_tags") != _as_field(form.all_tags()):
             effect = await _preview_tags(visit.api, kb, form)
             return await _render(request, visit, kb, form=form, version=version, effect=effect)
-        for tag_id in form.typed_tags():
-            await visit.api.tags.put(tag_id, name=tag_id)
+        await create_missing_tags(visit.api, form.typed_tags())
         await visit.api.knowledge_bases.update(kb_id, **changes, if_match=version)
     except (UnusableForm, ApiError) as error:
         problem = describe_refusal(error)
@@ -83,7 +82,10 @@ async def _read(api: AsyncClient, kb_id: str) -> tuple[KnowledgeBaseView, str]:
 
 
 async def _preview_tags(api: AsyncClient, kb: KnowledgeBaseView, form: KnowledgeBaseForm) -> PreviewedDocuments | None:
-    preview = await api.knowledge_bases.preview(kb_id=kb.kb_id, tag_ids=form.all_tags())
+    # A typed tag that does not exist yet has no documents, and a preview with it would be refused.
+    missing = await find_missing_tags(api, form.typed_tags())
+    tag_ids = [tag_id for tag_id in form.all_tags() if tag_id not in missing]
+    preview = await api.knowledge_bases.preview(kb_id=kb.kb_id, tag_ids=tag_ids)
     return preview.documents
 
 

@@ -1,6 +1,8 @@
 """Imports, proposals, entities, the graph, sources and MCP servers."""
 
 import json
+import math
+from itertools import combinations
 from typing import Any
 
 import httpx
@@ -104,9 +106,11 @@ def test_a_picture_has_a_middle_rings_and_no_two_nodes_in_one_place() -> None:
     picture = draw_graph(nodes, edges)
     places = {node.node_id: (node.x, node.y) for node in picture.nodes}
     assert len(set(places.values())) == len(nodes)
-    assert places["hub"] == (picture.size // 2, picture.size // 2)
     assert len(picture.edges) == 21
-    assert all(0 < x < picture.size and 0 < y < picture.size for x, y in places.values())
+    assert all(0 < x < picture.width and 0 < y < picture.height for x, y in places.values())
+    assert min(math.dist(one, other) for one, other in combinations(places.values(), 2)) > 60
+    assert {round(math.dist(places["hub"], places[leaf]), -1) for leaf in leaves} == {300}, "all on one ring"
+    assert places["far"] != places["alone"]
     assert draw_graph([], []).nodes == []
 
 

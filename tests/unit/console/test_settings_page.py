@@ -39,15 +39,19 @@ async def test_what_was_changed_is_saved_and_nothing_else(reader: httpx.AsyncCli
 async def test_tags_change_after_their_effect_was_shown(reader: httpx.AsyncClient, api: FakeApi) -> None:
     documents: Any = api.answers["POST /knowledge-bases/preview"]["documents"]
     documents |= {"document_count": 7, "removed_document_count": 1234}
-    changed = {**STORED, "tag_ids": "legal", "new_tags": "new"}
+    known = api.answers["GET /tags"]["tags"][0]["tag_id"]
+    changed = {**STORED, "tag_ids": "legal", "new_tags": f"new {known}"}
     shown = await reader.post(SETTINGS, data=changed)
     assert (shown.status_code, UPDATE in api.calls) == (200, False)
     assert "1\N{NARROW NO-BREAK SPACE}234" in shown.text
-    assert 'name="seen_tags" value="legal new"' in shown.text
+    assert f'name="seen_tags" value="{known} legal new"' in shown.text
+    assert api.bodies["POST /knowledge-bases/preview"]["tag_ids"] == ["legal", known], "a new one has no documents"
     other = await reader.post(SETTINGS, data={**changed, "seen_tags": "legal"})
     assert (other.status_code, UPDATE in api.calls) == (200, False), "not what was seen"
-    assert (await reader.post(SETTINGS, data={**changed, "seen_tags": "legal new"})).status_code == 303
-    assert api.bodies[UPDATE] == {"tag_ids": ["legal", "new"]}
+    assert (await reader.post(SETTINGS, data={**changed, "seen_tags": f"{known} legal new"})).status_code == 303
+    assert api.bodies[UPDATE] == {"tag_ids": ["legal", "new", known]}
+    assert api.bodies["POST /tags"]["tag_id"] == "new"
+    assert api.calls.count("POST /tags") == 1, "one that exists keeps its name"
 
 
 @pytest.mark.parametrize("is_a_race", [False, True])
