@@ -26,6 +26,7 @@ from kb_contracts.api.operations import OperationsView
 from kb_contracts.api.organizations import OrganizationDeletionView
 from kb_contracts.api.reconcile import PassList, PlanList, PlanView, PlanWithRepairs
 from kb_contracts.api.tags import TagView
+from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
 from kb_contracts.api.usage import Usage
 from kb_contracts.api.webhooks import (
@@ -56,6 +57,7 @@ _PLAN: Final = f"/reconcile/plans/{PLAN_ID}"
 MODELS: Final[dict[str, type[BaseModel]]] = {
     "POST /knowledge-bases:batch": ActionOutcomes,
     f"POST {_KB}/search-indexes/rebuild": KnowledgeBaseView,
+    f"GET {_KB}/tool": ToolSchemaView,
     "GET /operations": OperationsView,
     "GET /documents": DocumentPage,
     "GET /dead-letters": DeadLetterList,
@@ -113,6 +115,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
 
 PAGES: Final = [
     f"{ORG}/knowledge-bases/batch?action=pause&kb={KB_ID}",
+    f"{ORG}/knowledge-bases/{KB_ID}/tool",
     f"{ORG}/operations",
     f"{ORG}/operations/failed",
     f"{ORG}/operations/dead-letters",
@@ -146,7 +149,7 @@ PAGES: Final = [
 WITHOUT_TEXTS: Final = frozenset(
     page
     for page in PAGES
-    if "/confirm/" in page or page.endswith(("/apply", "/budget", "/usage", "/organization/delete"))
+    if "/confirm/" in page or page.endswith(("/apply", "/budget", "/usage", "/organization/delete", "/tool"))
 )
 """Pages that show nothing that users have written."""
 TEXTS: Final = frozenset(
