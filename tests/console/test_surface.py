@@ -14,6 +14,7 @@ def pages(kb_id: str) -> list[str]:
     return ["", "?q=nothing-has-this-name", "/new", *(f"/{kb_id}{path}" for path in below)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
 def test_every_page_is_accessible_and_fits(
     browser: Browser, console: ConsoleUnderTest, complaints: Complaints, *, pumps: str, scheme: str, width: int

@@ -260,10 +260,15 @@ class KnowledgeBaseView(BaseModel):
 
 
 class KnowledgeBaseList(BaseModel):
-    model_config = example({"knowledge_bases": [_KNOWLEDGE_BASE], "total_count": 1})
+    model_config = example({"knowledge_bases": [_KNOWLEDGE_BASE], "total_count": 1, "allowed_count": 20})
 
     knowledge_bases: list[KnowledgeBaseView]
     total_count: int = Field(description="Number of items on all pages.")
+    allowed_count: int | None = Field(
+        default=None,
+        description="Number of knowledge bases that an organization may have, without that of its entries; null if it "
+        "is not known.",
+    )
 
 
 class SearchIndexView(BaseModel):

@@ -49,6 +49,8 @@ class KnowledgeBaseForm:
     tokens_per_minute: str = ""
     sample: str = ""
     """Text for the preview."""
+    sample_document: str = ""
+    """Id of a stored document for the preview, instead of a text."""
     idempotency_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """Key with which a form that is sent twice creates one knowledge base."""
 

@@ -10,8 +10,10 @@ from pydantic import BaseModel
 
 from kb_contracts.api.document_batches import BatchOutcomes
 from kb_contracts.api.document_lists import DocumentPage
+from kb_contracts.api.document_texts import DocumentText
 from kb_contracts.api.documents import AcceptedChange, DocumentView
 from kb_contracts.api.embedding_models import EmbeddingModelList
+from kb_contracts.api.insights import SearchInsights
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
 from kb_contracts.api.memberships import ChunkList, DocumentList, ExplanationView
@@ -20,6 +22,7 @@ from kb_contracts.api.previews import KnowledgeBasePreview
 from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
+from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.whoami import WhoAmI
 from tests.unit.console import operator_pages
 from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
@@ -45,6 +48,9 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_KB}/search": SearchResponse,
     "POST /knowledge-bases/search": SearchSeveralResponse,
     f"POST {_KB}/search/explain": SearchExplanationView,
+    "GET /insights/searches": SearchInsights,
+    f"GET {_KB}/tool": ToolSchemaView,
+    f"GET /documents/{DOCUMENT_ID}/text": DocumentText,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
     f"POST {_KB}/reindex": Reindexing,

@@ -26,7 +26,6 @@ from kb_contracts.api.operations import OperationsView
 from kb_contracts.api.organizations import OrganizationDeletionView
 from kb_contracts.api.reconcile import PassList, PlanList, PlanView, PlanWithRepairs
 from kb_contracts.api.tags import TagView
-from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
 from kb_contracts.api.usage import Usage
 from kb_contracts.api.webhooks import (
@@ -57,7 +56,6 @@ _PLAN: Final = f"/reconcile/plans/{PLAN_ID}"
 MODELS: Final[dict[str, type[BaseModel]]] = {
     "POST /knowledge-bases:batch": ActionOutcomes,
     f"POST {_KB}/search-indexes/rebuild": KnowledgeBaseView,
-    f"GET {_KB}/tool": ToolSchemaView,
     "GET /operations": OperationsView,
     "GET /documents": DocumentPage,
     "GET /dead-letters": DeadLetterList,
@@ -115,7 +113,6 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
 
 PAGES: Final = [
     f"{ORG}/knowledge-bases/batch?action=pause&kb={KB_ID}",
-    f"{ORG}/knowledge-bases/{KB_ID}/tool",
     f"{ORG}/operations",
     f"{ORG}/operations/failed",
     f"{ORG}/operations/dead-letters",
@@ -149,7 +146,7 @@ PAGES: Final = [
 WITHOUT_TEXTS: Final = frozenset(
     page
     for page in PAGES
-    if "/confirm/" in page or page.endswith(("/apply", "/budget", "/usage", "/organization/delete", "/tool"))
+    if "/confirm/" in page or page.endswith(("/apply", "/budget", "/usage", "/organization/delete"))
 )
 """Pages that show nothing that users have written."""
 TEXTS: Final = frozenset(

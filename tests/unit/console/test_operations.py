@@ -136,9 +136,3 @@ async def test_several_knowledge_bases_are_paused_after_a_question_and_each_outc
     assert (await reader.get(f"{batch}?action=delete&kb={KB_ID}")).status_code == 422
     rebuilt = await reader.post(f"{ORG}/knowledge-bases/{KB_ID}/rebuild-search-indexes")
     assert rebuilt.headers["location"].endswith("?done=rebuilt")
-
-
-async def test_the_schema_of_the_tool_is_text_to_copy(reader: httpx.AsyncClient, api: FakeApi) -> None:
-    api.answers[f"GET /knowledge-bases/{KB_ID}/tool"]["function"]["description"] = "<b>Rules</b>"
-    shown = (await reader.get(f"{ORG}/knowledge-bases/{KB_ID}/tool")).text
-    assert "&#34;description&#34;: &#34;&lt;b&gt;Rules&lt;/b&gt;&#34;" in shown

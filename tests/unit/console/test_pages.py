@@ -27,6 +27,7 @@ PAGES = [
     f"{ORG}/search",
     f"{ORG}/search?q=leave&kb_ids={KB_ID}",
     f"{KB}/settings",
+    f"{KB}/tool",
     f"{KB}/delete",
     f"{KB}/reindex",
     *operator_pages.PAGES,
@@ -96,6 +97,7 @@ async def test_nothing_that_users_write_becomes_markup(
     api.replace_texts(lambda text: text + HOSTILE, names=TEXTS)
     api.replace_texts(lambda text: text + HOSTILE, names=operator_pages.TEXTS, calls=operator_pages.MODELS)
     api.answers[f"GET /knowledge-bases/{KB_ID}/documents/{DOCUMENT_ID}/explain"]["reason"] += HOSTILE
+    api.answers[f"GET /knowledge-bases/{KB_ID}/tool"]["type"] = "function"
     shown = await admin.get(page, headers=headers)
     assert shown.status_code == 200
     assert "alert(1)" in shown.text
@@ -190,6 +192,19 @@ async def test_a_preview_shows_chunks_and_what_they_repeat(reader: httpx.AsyncCl
     assert '<mark class="c1 overlap" title="chunk 0 and 1">two.</mark>' in part
     page = await reader.post(f"{ORG}/knowledge-bases/preview", data=form)
     assert (page.status_code, 'value="not-yet"' in page.text, "<mark" in page.text) == (200, True, True)
+
+
+async def test_a_preview_can_be_of_a_stored_document_or_of_a_file(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    form = {"name": "x", "sample_document": DOCUMENT_ID, "sample": "ignored"}
+    assert (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).status_code == 200
+    sent = api.bodies["POST /knowledge-bases/preview"]
+    assert (sent["document_id"], sent.get("text")) == (DOCUMENT_ID, None)
+    files = {"sample_file": ("note.md", b"# Note\n\nThe key is under the mat.")}
+    page = await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data=form, files=files)
+    assert (page.status_code, 'value="x"' in page.text) == (200, True)
+    assert "The key is under the mat." in api.bodies["POST /knowledge-bases/preview"]["text"]
+    nothing = await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data=form, files={"sample_file": ("", b"")})
+    assert (nothing.status_code, "Choose a file first" in nothing.text) == (422, True)
 
 
 async def test_a_knowledge_base_is_deleted_only_by_its_name(reader: httpx.AsyncClient, api: FakeApi) -> None:
