@@ -11,11 +11,13 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from kb_console import (
+    chat_routes,
     create_routes,
     document_routes,
     error_pages,
     knowledge_base_list,
     overview_routes,
+    passage_routes,
     search_routes,
     sign_in_routes,
 )
@@ -42,6 +44,8 @@ ROUTERS: Final = (
     overview_routes.router,
     document_routes.router,
     search_routes.router,
+    passage_routes.router,
+    chat_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

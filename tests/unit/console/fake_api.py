@@ -19,6 +19,7 @@ from kb_contracts.api.search import SearchResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.whoami import WhoAmI
+from tests.unit.console import fake_runs
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
 DOCUMENT_ID: Final = "handbook"
@@ -62,13 +63,14 @@ class FakeApi:
     """An API in which everything succeeds, until a test changes an answer."""
 
     def __init__(self) -> None:
-        self.answers = {call: example_of(model) for call, model in _MODELS.items()}
+        self.answers = {call: example_of(model) for call, model in (_MODELS | fake_runs.MODELS).items()}
+        fake_runs.connect_runs(self.answers)
         self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
         self.problems: dict[str, httpx.Response] = {}
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
-        """Last body of each call that changes a document."""
+        """Last body of each call."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -90,23 +92,27 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        if request.headers.get("content-type") == "application/json":
+            self.bodies[call] = json.loads(await request.aread())
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
         if call in self.problems:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
-            self.bodies[call] = json.loads(await request.aread())
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(201 if call == "POST /knowledge-bases" else 200, json=self.answers[call])
+        return httpx.Response(200, json=self.answers[call])
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:
     match value:
         case dict():
             for name, each in value.items():
+                if name == "type" and each == "knowledge_base":
+                    # The kind of a tool is no text.
+                    continue
                 if name in names and isinstance(each, str):
                     value[name] = replace(each)
                 elif name in names and isinstance(each, list) and all(isinstance(item, str) for item in each):

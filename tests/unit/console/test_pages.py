@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
+from tests.unit.console.fake_runs import PAGES_OF_CHAT
 
 ORG = "/console/orgs/acme"
 KB = f"{ORG}/knowledge-bases/{KB_ID}"
@@ -21,6 +22,7 @@ PAGES = [
     f"{KB}/search?q=leave&mode=text&absent=handbook",
     f"{KB}/delete",
     f"{KB}/reindex",
+    *PAGES_OF_CHAT,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -50,7 +52,9 @@ HOSTILE = '"><script>alert(1)</script><b hx-get="/console/x" hx-trigger="load" o
 TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
      "heading_path", "detail", "tag_ids", "shared_tag_ids", "knowledge_base_tag_ids", "tag_id", "key_name", "query",
-     "trace_id", "embedding_model", "chunker_type", "text_analyzer", "provider", "type"}
+     "trace_id", "embedding_model", "chunker_type", "text_analyzer", "provider", "type",
+     "title", "answer", "text", "model", "arguments", "tool", "instructions", "tool_name",
+     "tool_description", "kb_name"}
 )  # fmt: skip
 
 
