@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel
 
+from kb_contracts.api.document_texts import DocumentText
 from kb_contracts.api.documents import AcceptedChange
 from kb_contracts.api.embedding_models import EmbeddingModelList
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
@@ -36,6 +37,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"GET {_KB}/jobs": JobList,
     f"GET {_KB}/documents": DocumentList,
     f"GET {_KB}/chunks": ChunkList,
+    f"GET /documents/{DOCUMENT_ID}/text": DocumentText,
     f"GET {_DOCUMENT}/explain": ExplanationView,
     f"POST {_DOCUMENT}/retry": RequestedDocument,
     f"POST {_DOCUMENT}/reindex": RequestedDocument,
