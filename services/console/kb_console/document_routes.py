@@ -160,7 +160,7 @@ async def show_document(
     is_replaced = cited is not None and (chunks is None or all(chunk.chunk_id != cited for chunk in chunks.chunks))
     bands, as_cited = await run_two_or_cancel(
         _bands(visit, chunks, explained),
-        _as_cited(visit, run, cited if is_replaced else None),
+        _as_cited(visit, run_id=run, chunk_id=cited if is_replaced else None),
     )
     return render_page(
         request,
@@ -184,7 +184,7 @@ async def show_document(
     )
 
 
-async def _as_cited(visit: Visit, run_id: str | None, chunk_id: str | None) -> CitationView | None:
+async def _as_cited(visit: Visit, *, run_id: str | None, chunk_id: str | None) -> CitationView | None:
     """Return a passage that is gone, as the run that cites it has kept it."""
     if run_id is None or chunk_id is None:
         return None

@@ -16,7 +16,7 @@ QUESTION = {"question": "How many days of leave are there?", "kb": KB_ID, "with"
 PASSAGE = f"/console/orgs/acme/knowledge-bases/{KB_ID}/passages/{CHUNK_ID.replace(':', '%3A')}"
 
 
-def events_of(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]]:
+def example_events(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the events of a run that searches, says `texts` and finishes as the example."""
     run = api.answers[f"GET /runs/{RUN_ID}"]
     [call] = run["tool_calls"]
@@ -35,7 +35,7 @@ def events_of(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]]:
 async def test_an_answer_arrives_in_parts_with_its_searches_and_ends_as_a_reload_shows_it(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
-    api.problems["POST /runs"] = stream_of(events_of(api, "There are **30 days** [1]", ", it seems."))
+    api.problems["POST /runs"] = stream_of(example_events(api, "There are **30 days** [1]", ", it seems."))
     answer = await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)
     assert answer.headers["content-type"].startswith("text/event-stream")
     messages = answer.text.split("\n\n")
@@ -105,7 +105,7 @@ async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.Asy
 async def test_an_answer_that_broke_off_or_failed_says_so_and_can_be_asked_again(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
-    api.problems["POST /runs"] = stream_of(events_of(api, "There are")[:5])
+    api.problems["POST /runs"] = stream_of(example_events(api, "There are")[:5])
     broken = (await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)).text
     assert "Lost" in broken
     assert "Ask again" in broken
@@ -138,7 +138,7 @@ async def test_what_a_model_writes_is_text(reader: httpx.AsyncClient, api: FakeA
     run["question"] = [{"role": "user", "content": hostile}]
     run["tool_calls"][0] |= {"arguments": json.dumps({"query": hostile}), "problem": hostile}
     run["citations"][0] |= {"source": hostile}
-    api.problems["POST /runs"] = stream_of(events_of(api, *hostile))
+    api.problems["POST /runs"] = stream_of(example_events(api, *hostile))
     for shown in (
         await reader.get(f"{CHAT}/{THREAD_ID}"),
         await reader.post(CHAT, data=QUESTION | {"question": hostile}, headers=AS_SCRIPT),
