@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from kb_console import (
+    agent_routes,
     chat_routes,
     create_routes,
     document_routes,
@@ -46,6 +47,7 @@ ROUTERS: Final = (
     search_routes.router,
     passage_routes.router,
     chat_routes.router,
+    agent_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -51,6 +51,7 @@ def _create_environment() -> Environment:
         address=_address,
         static=static_address,
         status_of=status_words.status_of,
+        status_words=status_words.words_of_status,
         status_of_document=status_words.status_of_document,
         is_unfinished=status_words.is_unfinished,
         job_words=status_words.OF_JOB,

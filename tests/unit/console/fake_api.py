@@ -73,6 +73,10 @@ class FakeApi:
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
         """Last body of each call."""
+        self.sent_headers: dict[str, httpx.Headers] = {}
+        """Headers of the last of each call."""
+        self.headers: dict[str, str] = {}
+        """Headers of all answers."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -94,6 +98,7 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        self.sent_headers[call] = request.headers
         if request.headers.get("content-type") == "application/json":
             self.bodies[call] = json.loads(await request.aread())
         if not self.is_reachable:
@@ -105,7 +110,7 @@ class FakeApi:
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(200, json=self.answers[call])
+        return httpx.Response(200, json=self.answers[call], headers=self.headers)
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:

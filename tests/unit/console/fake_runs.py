@@ -21,12 +21,19 @@ AGENT_ID: Final = "65f1c2a3b4d5e6f708192a3f"
 TOOL_ID: Final = "65f1c2a3b4d5e6f708192a41"
 PROMPT_ID: Final = "65f1c2a3b4d5e6f708192a3e"
 CHUNK_ID: Final = "handbook:5f2b1c9e8d7a6b4c3d2e1f00:0"
-PAGES_OF_CHAT: Final = (
+PAGES_OF_RUNS: Final = (
     "/console/orgs/acme/chat",
     f"/console/orgs/acme/chat?with=agent:{AGENT_ID}&model=gpt-4o-mini&document=handbook",
     f"/console/orgs/acme/chat/{THREAD_ID}",
     f"/console/orgs/acme/chat/{THREAD_ID}/delete",
     f"/console/orgs/acme/knowledge-bases/65f1c2a3b4d5e6f708192a3b/passages/{CHUNK_ID}?document=handbook&run={RUN_ID}",
+    "/console/orgs/acme/agents",
+    "/console/orgs/acme/agents/new",
+    f"/console/orgs/acme/agents/{AGENT_ID}",
+    f"/console/orgs/acme/agents/{AGENT_ID}?add=list",
+    f"/console/orgs/acme/agents/{AGENT_ID}?add=65f1c2a3b4d5e6f708192a3b",
+    f"/console/orgs/acme/agents/{AGENT_ID}?edit={TOOL_ID}",
+    f"/console/orgs/acme/agents/{AGENT_ID}/delete",
 )
 _KB: Final = "/knowledge-bases/65f1c2a3b4d5e6f708192a3b"
 MODELS: Final[dict[str, type[BaseModel]]] = {

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
-from tests.unit.console.fake_runs import PAGES_OF_CHAT
+from tests.unit.console.fake_runs import PAGES_OF_RUNS
 
 ORG = "/console/orgs/acme"
 KB = f"{ORG}/knowledge-bases/{KB_ID}"
@@ -22,7 +22,7 @@ PAGES = [
     f"{KB}/search?q=leave&mode=text&absent=handbook",
     f"{KB}/delete",
     f"{KB}/reindex",
-    *PAGES_OF_CHAT,
+    *PAGES_OF_RUNS,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 

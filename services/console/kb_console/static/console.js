@@ -93,6 +93,13 @@ function closePassage() {
   openedChip = null;
 }
 
+// A dialog that the page opens keeps the focus, and Escape leads back as its links do.
+for (const dialog of document.querySelectorAll("dialog[data-back]")) {
+  dialog.close();
+  dialog.showModal();
+  dialog.addEventListener("close", () => location.assign(dialog.dataset.back));
+}
+
 // Chat: the address is that of the conversation as soon as it has begun, and says from what answers come.
 document.addEventListener("asked", (event) => {
   history.replaceState(null, "", event.detail.data);
