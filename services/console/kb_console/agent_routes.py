@@ -13,7 +13,7 @@ from kb_console.dependencies import Visit, Visitor
 from kb_console.errors import UnusableForm
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
-from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.api.agents import AgentView, AvailableKnowledgeBase, ToolView
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
@@ -66,7 +66,7 @@ async def create(request: Request, visit: Visitor) -> Response:
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.agents.create(**form.fields())
     except (UnusableForm, ApiError) as error:
-        return await _render_new(request, visit, form, problem=_shown(error))
+        return await _render_new(request, visit, form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(AGENTS, created.agent_id, done="created"), 303)
 
 
@@ -90,7 +90,7 @@ async def change(request: Request, visit: Visitor, agent_id: str) -> Response:
     try:
         await visit.api.agents.update(agent_id, **form.fields(), if_match=form.etag or None)
     except (UnusableForm, ApiError) as error:
-        return await _render_agent(request, visit, agent_id, form=form, problem=_shown(error))
+        return await _render_agent(request, visit, agent_id, form=form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(AGENTS, agent_id, done="saved"), 303)
 
 
@@ -119,7 +119,12 @@ async def add_tool(request: Request, visit: Visitor, agent_id: str) -> Response:
     except (UnusableForm, ApiError) as error:
         dialog = {ADD: "list" if is_quick else form.kb_id}
         return await _render_agent(
-            request, visit, agent_id, dialog=dialog, tool_form=None if is_quick else form, problem=_shown(error)
+            request,
+            visit,
+            agent_id,
+            dialog=dialog,
+            tool_form=None if is_quick else form,
+            problem=describe_refusal(error),
         )
     return RedirectResponse(visit.address(AGENTS, agent_id, done="tool_added"), 303)
 
@@ -131,7 +136,7 @@ async def change_tool(request: Request, visit: Visitor, agent_id: str, *, tool_i
         await visit.api.agents.update_tool(agent_id, tool_id=tool_id, **form.fields())
     except (UnusableForm, ApiError) as error:
         return await _render_agent(
-            request, visit, agent_id, dialog={EDIT: tool_id}, tool_form=form, problem=_shown(error)
+            request, visit, agent_id, dialog={EDIT: tool_id}, tool_form=form, problem=describe_refusal(error)
         )
     return RedirectResponse(visit.address(AGENTS, agent_id, done="tool_changed"), 303)
 
@@ -140,15 +145,6 @@ async def change_tool(request: Request, visit: Visitor, agent_id: str, *, tool_i
 async def remove_tool(visit: Visitor, agent_id: str, *, tool_id: str) -> Response:
     await visit.api.agents.remove_tool(agent_id, tool_id=tool_id)
     return RedirectResponse(visit.address(AGENTS, agent_id, done="tool_removed"), 303)
-
-
-def _shown(error: UnusableForm | ApiError) -> ShownProblem:
-    """Return what a form says that could not be sent or was refused. Raises the error if the session has ended."""
-    if isinstance(error, UnusableForm):
-        return unusable_form(error.fields)
-    if error.status == 401:
-        raise error
-    return describe_problem(error)
 
 
 async def _render_new(

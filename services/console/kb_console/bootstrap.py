@@ -19,6 +19,7 @@ from kb_console import (
     knowledge_base_list,
     overview_routes,
     passage_routes,
+    prompt_routes,
     search_routes,
     sign_in_routes,
 )
@@ -48,6 +49,7 @@ ROUTERS: Final = (
     passage_routes.router,
     chat_routes.router,
     agent_routes.router,
+    prompt_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

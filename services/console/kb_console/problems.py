@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer
+from kb_console.errors import UnusableForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,12 @@ def describe_problem(error: KbClientError) -> ShownProblem:
 def unusable_form(fields: Mapping[str, str]) -> ShownProblem:
     """Return the problem of a form with values that can't be sent."""
     return ShownProblem(422, "Validation error", "Change the marked fields and send the form again.", fields)
+
+
+def describe_refusal(error: UnusableForm | ApiError) -> ShownProblem:
+    """Return what a form says that could not be sent or was refused. Raises the error if the session has ended."""
+    if isinstance(error, UnusableForm):
+        return unusable_form(error.fields)
+    if error.status == 401:
+        raise error
+    return describe_problem(error)

@@ -34,6 +34,10 @@ PAGES_OF_RUNS: Final = (
     f"/console/orgs/acme/agents/{AGENT_ID}?add=65f1c2a3b4d5e6f708192a3b",
     f"/console/orgs/acme/agents/{AGENT_ID}?edit={TOOL_ID}",
     f"/console/orgs/acme/agents/{AGENT_ID}/delete",
+    "/console/orgs/acme/prompts",
+    "/console/orgs/acme/prompts/new",
+    f"/console/orgs/acme/prompts/{PROMPT_ID}",
+    f"/console/orgs/acme/prompts/{PROMPT_ID}/delete",
 )
 _KB: Final = "/knowledge-bases/65f1c2a3b4d5e6f708192a3b"
 MODELS: Final[dict[str, type[BaseModel]]] = {
