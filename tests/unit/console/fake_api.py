@@ -72,11 +72,13 @@ class FakeApi:
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
         self.bodies: dict[str, Any] = {}
-        """Last body of each call."""
+        """Last body of each call with one."""
+        self.headers: dict[str, dict[str, str]] = {}
+        """Headers of answers by call."""
+        self.queries: dict[str, httpx.QueryParams] = {}
+        """Query parameters of the last request of each call."""
         self.sent_headers: dict[str, httpx.Headers] = {}
-        """Headers of the last of each call."""
-        self.headers: dict[str, str] = {}
-        """Headers of all answers."""
+        """Headers of the last request of each call."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -98,11 +100,11 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
-        self.sent_headers[call] = request.headers
-        if request.headers.get("content-type") == "application/json":
-            self.bodies[call] = json.loads(await request.aread())
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
+        self.sent_headers[call], self.queries[call] = request.headers, request.url.params
+        if body := await request.aread():
+            self.bodies[call] = _parse(body)
         if call in self.problems:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
@@ -110,7 +112,15 @@ class FakeApi:
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(200, json=self.answers[call], headers=self.headers)
+        return httpx.Response(200, json=self.answers[call], headers=self.headers.get(call))
+
+
+def _parse(body: bytes) -> Any:
+    """Return a body, which may also be a text or a file that is sent as it is."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
 
 
 def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -> None:

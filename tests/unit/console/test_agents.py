@@ -21,7 +21,7 @@ async def test_an_agent_is_created_and_changed_in_the_version_that_was_shown(
     assert (created.status_code, created.headers["location"]) == (303, f"{AGENT}?done=created")
     sent = {"name": "Support", "instructions": "Search.", "model": None, "max_iterations": 3, "auto_search": True}
     assert api.bodies["POST /agents"] == sent
-    api.headers["ETag"] = '"7"'
+    api.headers[f"GET /agents/{AGENT_ID}"] = {"ETag": '"7"'}
     assert 'name="etag" value="&#34;7&#34;"' in (await reader.get(AGENT)).text
     assert (await reader.post(AGENT, data=typed | {"etag": '"7"'})).status_code == 303
     assert api.sent_headers[CHANGE]["if-match"] == '"7"'

@@ -20,7 +20,7 @@ async def test_a_prompt_is_created_and_changed_in_the_version_that_was_shown(
     assert (created.status_code, created.headers["location"]) == (303, f"{PROMPT}?done=created")
     sent = {"name": "Answer", "content": "In <b>.", "model": None, "schema": {"type": "object"}, "kb_ids": [KB_ID]}
     assert api.bodies["POST /prompts"] == sent | {"auto_search": False}
-    api.headers["ETag"] = '"7"'
+    api.headers[f"GET /prompts/{PROMPT_ID}"] = {"ETag": '"7"'}
     assert 'name="etag" value="&#34;7&#34;"' in (await reader.get(PROMPT)).text
     without_a_schema = TYPED | {"schema": " ", "kb_ids": [], "etag": '"7"'}
     assert (await reader.post(PROMPT, data=without_a_schema)).status_code == 303
