@@ -11,12 +11,14 @@ import httpx
 from kb_local.ports import NO_TLS
 from tests.dashboards.everyday import quietly
 from tests.e2e.system import SystemUnderTest
-from tests.integration.knowledge.sources.web_site import WebSite, serve_site
+from tests.integration.knowledge.sources.web_site import ROBOTS, WebSite, serve_site
 
 PAUSE_S: Final = 1.0
 SOURCES: Final = 3
 """More than the runner of the stack reads at once."""
 MODEL: Final = "scripted-curation"
+SLOW_ROBOTS: Final = ROBOTS + "Crawl-delay: 10\n"
+"""A run of two pages takes longer than the time between two counts of the open runs."""
 ENTITIES: Final[dict[str, Any]] = {"metadata": {"user:alice": {"entity_type": "user", "properties": {"team": "aero"}}}}
 CREDENTIAL: Final = "The password: " + "Tr0ub4dor" + "&3x"
 WITH_CREDENTIALS: Final = "https://a:b@example.com/"
@@ -28,9 +30,14 @@ class Curation:
 
     async def go_on(self) -> None:
         """Work until cancelled, whatever fails meanwhile."""
-        async with serve_site(WebSite(pages=4)) as site, asyncio.TaskGroup() as group:
+        async with (
+            serve_site(WebSite(pages=4)) as site,
+            serve_site(WebSite(pages=2, robots=SLOW_ROBOTS)) as slow_site,
+            asyncio.TaskGroup() as group,
+        ):
             group.create_task(self._write())
-            group.create_task(self._run_sources(site))
+            group.create_task(self._run_sources(site, sources=SOURCES))
+            group.create_task(self._run_sources(slow_site, sources=1))
 
     async def _write(self) -> None:
         model_server = self.system.stack.model_server
@@ -47,10 +54,10 @@ class Curation:
             await self._post("/knowledge-sources", label="Wiki", kind="url_crawl", config=address)
             await asyncio.sleep(PAUSE_S)
 
-    async def _run_sources(self, site: WebSite) -> None:
+    async def _run_sources(self, site: WebSite, *, sources: int) -> None:
         source_ids: list[str] = []
         for number in count():
-            if len(source_ids) < SOURCES:
+            if len(source_ids) < sources:
                 config = {"url": site.url, "depth": 1}
                 created = await self._post("/knowledge-sources", label="Site", kind="url_crawl", config=config)
                 if created is not None and created.is_success:
