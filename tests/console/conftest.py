@@ -30,6 +30,10 @@ class ConsoleUnderTest:
     def url(self, path: str = "") -> str:
         return f"{self.base_url}/console/orgs/local/knowledge-bases{path}"
 
+    def of_organization(self, path: str) -> str:
+        """Return the address of a page of the organization."""
+        return f"{self.base_url}/console/orgs/local{path}"
+
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call the API with the admin key, and return its answer."""
         request = urllib.request.Request(  # the stack of these tests

@@ -1,11 +1,14 @@
 """Chat: what is asked of the API, and what a reader sees of an answer while it is written and afterwards."""
 
 import json
+from html.parser import HTMLParser
 from typing import Any
 
 import httpx
 import pytest
 
+from kb_console.answer_markup import render_answer
+from tests.console.payloads import PAYLOADS
 from tests.unit.console.fake_api import KB_ID, FakeApi
 from tests.unit.console.fake_runs import AGENT_ID, CHUNK_ID, PROMPT_ID, RUN_ID, THREAD_ID, stream_of
 from tests.unit.console.test_pages import FoundMarkup
@@ -30,6 +33,18 @@ def example_events(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]
         ("citation", run["citations"][0]),
         ("run.finished", run),
     ]
+
+
+class FoundTags(HTMLParser):
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.names: set[str] = set()
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        self.names |= {name for name, _ in attrs}
 
 
 async def test_an_answer_arrives_in_parts_with_its_searches_and_ends_as_a_reload_shows_it(
@@ -187,3 +202,11 @@ async def test_a_key_that_may_not_search_or_use_agents_still_reads(stranger: htt
     page = await stranger.get(f"{CHAT}/{THREAD_ID}")
     assert page.status_code == 200
     assert 'disabled title="Your API key lacks the scope search.">Ask</button>' in page.text
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_payload_of_the_browser_tests_becomes_markup_in_an_answer(payload: str) -> None:
+    for text in (payload, f"# {payload}", f"| {payload} |\n|---|\n| {payload} |", f"```{payload}\n{payload}\n```"):
+        rendered = render_answer(text, {}, lambda _: "/")
+        assert FoundTags(rendered).found <= {"p", "pre", "code", "div", "table", "thead", "tbody", "tr", "th", "td"}
+        assert FoundTags(rendered).names <= {"class", "tabindex", "role", "aria-label"}

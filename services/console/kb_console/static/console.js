@@ -95,7 +95,7 @@ function closePassage() {
 
 // A dialog that the page opens keeps the focus, and Escape leads back as its links do.
 for (const dialog of document.querySelectorAll("dialog[data-back]")) {
-  dialog.close();
+  dialog.removeAttribute("open");
   dialog.showModal();
   dialog.addEventListener("close", () => location.assign(dialog.dataset.back));
 }
