@@ -51,6 +51,17 @@ PACKAGES: Final = (
         CONSOLE,
         {"css/pico.min.css": "pico.min.css", "LICENSE.md": "pico.LICENSE.md"},
     ),
+    VendoredPackage(
+        "uplot",
+        "1.6.32",
+        "MIT",
+        CONSOLE,
+        {
+            "dist/uPlot.iife.min.js": "uPlot.iife.min.js",
+            "dist/uPlot.min.css": "uPlot.min.css",
+            "LICENSE": "uPlot.LICENSE",
+        },
+    ),
     VendoredPackage("axe-core", "4.14.1", "MPL-2.0", TESTS, {"axe.min.js": "axe.min.js", "LICENSE": "axe.LICENSE"}),
 )
 

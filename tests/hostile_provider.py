@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -173,9 +174,18 @@ class SequentialProvider:
 
 def gzip_bomb(size_bytes: int) -> Behaviour:
     """Send few bytes that become as many."""
+
+    async def behaviour(writer: asyncio.StreamWriter, asked: Asked) -> None:
+        # Here, because it takes a while, which each worker would spend that collects the tests.
+        await gives(_bomb(size_bytes), encoding="gzip")(writer, asked)
+
+    return behaviour
+
+
+@cache
+def _bomb(size_bytes: int) -> bytes:
     compressor = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
-    bomb = b"".join(compressor.compress(bytes(1_000_000)) for _ in range(size_bytes // 1_000_000)) + compressor.flush()
-    return gives(bomb, encoding="gzip")
+    return b"".join(compressor.compress(bytes(1_000_000)) for _ in range(size_bytes // 1_000_000)) + compressor.flush()
 
 
 def streams_without_end(make_text: Callable[[int], str]) -> Behaviour:

@@ -111,7 +111,11 @@ class MalformedJsonError(HttpBadRequest, HttpUnprocessableContent):
 
 
 class BodyTooLargeError(HttpContentTooLarge):
-    """The body has more than 2 MB (128 KB for MCP), or a stored text more than `KB_MAX_TEXT_BYTES`."""
+    """`body-too-large`, status 413.
+
+    The body has more than 2 MB (128 KB for MCP, 20 MB or 10,000 items for an import of knowledge, 50 MB for a
+    file of a source), or a stored text more than `KB_MAX_TEXT_BYTES`.
+    """
 
 
 class IncompleteBodyError(HttpBadRequest):

@@ -25,8 +25,11 @@ MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
 """Limit of a text and of its embedding text, if there is one: both are in one chunk."""
 
 
-def _storable(text: str) -> str:
-    """Refuse what neither UTF-8 nor a search index can hold."""
+def storable(text: str) -> str:
+    """Return `text`. Raises ValueError if it has what neither UTF-8 nor a search index can hold.
+
+    As a validator it stands behind limits of length: they count characters of strings, and items of all else.
+    """
     if "\x00" in text:
         raise ValueError("contains NUL characters; remove them")
     try:
@@ -73,10 +76,11 @@ def check_embedding_text(text: str, *, embedding_text: str | None, field: str) -
         )
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+Text = Annotated[str, AfterValidator(storable)]
 EmbeddingText = Annotated[
-    Text,
+    str,
     StringConstraints(min_length=1, max_length=MAX_CHARACTERS_WITH_EMBEDDING_TEXT),
+    AfterValidator(storable),
     AfterValidator(visible),
 ]
 """Text that is embedded in place of the one that readers see."""
@@ -98,7 +102,7 @@ MetadataValue = (
     StrictBool
     # Checked together: an integer too large for one would else be taken as the other, and lose digits.
     | Annotated[StrictInt | StrictFloat, AfterValidator(_storable_number)]
-    | Annotated[str, Field(max_length=MAX_METADATA_VALUE_CHARACTERS), AfterValidator(_storable)]
+    | Annotated[str, Field(max_length=MAX_METADATA_VALUE_CHARACTERS), AfterValidator(storable)]
     | DateValue
 )
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA_KEYS)]
@@ -125,7 +129,7 @@ class OcrCompleted(DocumentEvent):
 
     TYPE: ClassVar[str] = "document.ocr_completed.v1"
 
-    document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
+    document_name: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(storable)]
     tag_ids: TagIds
     upload_date: Moment
     text: Text | None = None
@@ -135,7 +139,7 @@ class OcrCompleted(DocumentEvent):
     """Field that is left as it was if it is absent."""
     pages: list[Page] = Field(default_factory=list, max_length=20_000)
     content_type: Annotated[str, Field(max_length=128)] | None = None
-    source_digest: Annotated[Text, Field(max_length=128)] | None = None
+    source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
     """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""
     embedding_text: EmbeddingText | None = None
     """Text that is embedded in place of the text, which is then one chunk. Searches show the text."""
@@ -188,7 +192,7 @@ class TagUpserted(Payload):
     tag_id: Identifier
     revision: Revision | None = None
     """The time of the event in milliseconds when absent."""
-    name: Annotated[Text, Field(max_length=200)] | None = None
+    name: Annotated[str, Field(max_length=200), AfterValidator(storable)] | None = None
 
 
 class TagDeleted(Payload):

@@ -60,7 +60,9 @@ class CuratedKnowledge:
     async def apply(self, change: EntryChange | SourceChange) -> None:
         match change:
             case WriteEntry():
-                await self._write(change.entry_id, change.paragraphs, tags=change.tags)
+                await self._write(
+                    change.entry_id, change.paragraphs, tags=change.tags, embedding_text=change.embedding_text
+                )
             case DeleteEntry():
                 await self._delete(change.entry_id)
             case ReviseWatchedEntry():
@@ -122,8 +124,20 @@ class CuratedKnowledge:
         ]
         return problems
 
-    async def _write(self, entry_id: str, paragraphs: Sequence[str], *, tags: Sequence[str] = ()) -> None:
-        written = {"title": f"About {entry_id}", "content": "\n\n".join(paragraphs), "tags": list(tags)}
+    async def _write(
+        self,
+        entry_id: str,
+        paragraphs: Sequence[str],
+        *,
+        tags: Sequence[str] = (),
+        embedding_text: str | None = None,
+    ) -> None:
+        written: dict[str, Any] = {
+            "title": f"About {entry_id}",
+            "content": "\n\n".join(paragraphs),
+            "tags": list(tags),
+            "embedding_text": embedding_text,
+        }
         answer = await self.caller.write_entry(entry_id, written)
         self._entries[entry_id] = written
         self._revisions[entry_id] = answer["revision"]
@@ -137,6 +151,7 @@ class CuratedKnowledge:
                 upload_date=UPLOADED,
                 text=written["content"],
                 metadata={"type": "note", "entity_id": ANY_ENTITY},
+                embedding_text=embedding_text,
             )
         )
 
@@ -191,7 +206,7 @@ async def _all_are_ready(system: SystemUnderTest) -> bool:
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("title", "content", "tags")}
+    return {name: row[name] for name in ("title", "content", "tags", "embedding_text")}
 
 
 def _differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[OracleFinding]:

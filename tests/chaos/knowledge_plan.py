@@ -27,6 +27,8 @@ class WriteEntry:
     entry_id: str
     paragraphs: tuple[str, ...]
     tags: tuple[str, ...]
+    embedding_text: str | None
+    """None: none, also if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,20 @@ def _life_of_entry(
 ) -> Iterator[WriteEntry | DeleteEntry]:
     """Yield what happens to one entry, which may come back after its deletion."""
     written: list[str] = []
+    embedding_text: str | None = None
     for number, at_s in enumerate(sorted(dice.uniform(0, seconds) for _ in range(dice.randint(1, 5)))):
         if written and dice.random() < 0.25:
             yield DeleteEntry(at_s, entry_id)
-            written = []
+            written, embedding_text = [], None
             continue
         # What stays of the former text must not be paid for again, and keeps its citations.
         kept = [each for each in written if dice.random() < 0.7][: _MAX_PARAGRAPHS - 1]
         written = [*kept, paragraph(f"{entry_id} {number}")]
-        yield WriteEntry(at_s, entry_id, tuple(written), tuple(tag for tag in tags if dice.random() < 0.3))
+        # It stays with another content, changes, or goes: then each paragraph is a chunk again.
+        if dice.random() < 0.5:
+            embedding_text = dice.choice((None, f"What about {entry_id}? {number}"))
+        entry_tags = tuple(tag for tag in tags if dice.random() < 0.3)
+        yield WriteEntry(at_s, entry_id, tuple(written), entry_tags, embedding_text)
 
 
 def changes_of_source(dice: random.Random, seconds: float) -> Iterator[SourceChange]:

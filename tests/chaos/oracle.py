@@ -23,7 +23,7 @@ from kb_contracts.documents import (
     TagsChanged,
 )
 from kb_local.model_server.hash_model import vector_of
-from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, advance, chunking_steps
 from kb_shared.mongo.vector import from_binary
 from kb_shared.text import text_normalization
 from tests.chaos.quiescence import SLOW_S
@@ -49,7 +49,11 @@ class ExpectedDocument:
     metadata: Mapping[str, Any]
 
     def chunks(self) -> list[Chunk]:
-        return chunk_text(self.text.text or "", _CUT) if self.text else []
+        if self.text is None:
+            return []
+        chunks = advance(chunking_steps(self.text.text or "", _CUT, embedding_text=self.text.embedding_text))
+        assert isinstance(chunks, list)
+        return chunks
 
 
 @dataclass(slots=True)
@@ -276,15 +280,7 @@ def _violations_in(
     if (row["chunk_count"], row["text_revision"]) != (len(chunks), expected_document.text.revision):
         yield f"the row says {row['chunk_count']} chunks of revision {row['text_revision']}"
     for chunk, wanted in zip(live, chunks, strict=True):
-        if (chunk["chunk_text"], chunk["chunk_hash"], chunk["start"], chunk["end"]) != (
-            wanted.text,
-            wanted.chunk_hash,
-            wanted.start,
-            wanted.end,
-        ):
-            yield f"chunk {wanted.chunk_index} is not of the newest text"
-        if not np.array_equal(from_binary(chunk["embedding"]), vector_of(wanted.embedded_text, dimensions=DIMENSIONS)):
-            yield f"chunk {wanted.chunk_index} has the vector of another text"
+        yield from _differences_of_texts(chunk, wanted)
         snapshot = (chunk["document_name"], frozenset(chunk["tag_ids"]), chunk["metadata_snapshot"])
         if snapshot != (expected_document.text.document_name, expected_document.tag_ids, expected_document.metadata):
             yield f"chunk {wanted.chunk_index} carries {snapshot}"
@@ -293,6 +289,20 @@ def _violations_in(
     doubles = [name for name, times in Counter(chunk["_id"] for chunk in live).items() if times > 1]
     if doubles or any(one["start"] >= other["start"] for one, other in pairwise(live)):
         yield "chunks are not in the order of the text, each once"
+
+
+def _differences_of_texts(chunk: Mapping[str, Any], wanted: Chunk) -> Iterator[str]:
+    if (chunk["chunk_text"], chunk["chunk_hash"], chunk["start"], chunk["end"]) != (
+        wanted.text,
+        wanted.chunk_hash,
+        wanted.start,
+        wanted.end,
+    ):
+        yield f"chunk {wanted.chunk_index} is not of the newest text"
+    if chunk.get("embedding_text") != wanted.embedding_text:
+        yield f"chunk {wanted.chunk_index} is found by the words of another embedding text"
+    if not np.array_equal(from_binary(chunk["embedding"]), vector_of(wanted.embedded_text, dimensions=DIMENSIONS)):
+        yield f"chunk {wanted.chunk_index} has the vector of another text"
 
 
 async def _charged(system: SystemUnderTest) -> dict[str, int]:

@@ -94,6 +94,20 @@ def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
     assert {"short", "wrong_dimension", "nan"} <= {program.get("kind") for program in programs}
 
 
+def test_together_plans_give_entries_embedding_texts_and_change_and_remove_them() -> None:
+    changes = set()
+    for each in PLANS:
+        last: dict[str, str | None] = {}
+        for change in _plan(*each).changes:
+            if isinstance(change, WriteEntry):
+                former = last.get(change.entry_id)
+                changes.add((former is None, change.embedding_text is None, former == change.embedding_text))
+                last[change.entry_id] = change.embedding_text
+    kept, absent = (False, False, True), (True, True, True)
+    given, changed, removed = (True, False, False), (False, False, False), (False, True, False)
+    assert changes == {kept, absent, given, changed, removed}
+
+
 def test_a_seed_stands_for_one_row_of_outages_that_leave_a_majority() -> None:
     for seed in range(50):
         outages = create_outages(seed, seconds=20, brokers=3, members=3)

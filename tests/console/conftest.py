@@ -75,7 +75,7 @@ def find_chromium() -> str:
     """Return the path of Debian's Chromium, or of the one that CHROMIUM names."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if found is None:
-        pytest.fail("Chromium is missing: apt-get install --no-install-recommends chromium", pytrace=False)
+        pytest.fail("Chromium is missing: run scripts/install-chromium, or set CHROMIUM to its path", pytrace=False)
     return found
 
 
@@ -128,6 +128,15 @@ def page(browser: Browser, complaints: Complaints) -> Iterator[Page]:
     page.set_default_timeout(WAIT_MS)
     yield page
     context.close()
+
+
+@pytest.fixture(scope="session")
+def examples(console: ConsoleUnderTest) -> Iterator[dict[str, str]]:
+    """Make the data that the table of pages shows, and return its ids by their names."""
+    from tests.console.example_data import make_examples, serve_site  # it imports this file
+
+    with serve_site() as site:
+        yield make_examples(console, site=site)
 
 
 @pytest.fixture

@@ -10,16 +10,30 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kb_contracts.topics import DOCUMENT_EVENTS
 from kb_local.stack import Stack
+from kb_shared.kafka.producer import Producer
 
-SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_console")
+SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_knowledge", "kb_knowledge.runner", "kb_console")
+SETTINGS = {
+    "KB_EMBEDDING_MODEL": "hash-64",
+    # A source reads a web site of the tests.
+    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+}
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kb-console-") as folder:
-        async with Stack(Path(folder), services=SERVICES, env={"KB_EMBEDDING_MODEL": "hash-64"}) as stack:
+        async with Stack(Path(folder), services=SERVICES, env=SETTINGS) as stack:
+            await _send_what_cannot_be_read(stack)
             print(json.dumps({"base_url": stack.base_url, "api_key": stack.api_key}), flush=True)  # noqa: T201  # its answer
             await asyncio.to_thread(sys.stdin.read)
+
+
+async def _send_what_cannot_be_read(stack: Stack) -> None:
+    """Send an event that becomes a dead letter, which no call of the API can do."""
+    async with Producer(stack.kafka_connection, idempotence=False) as producer:
+        await producer.send(stack.topic_prefix + DOCUMENT_EVENTS.name, b"local/unreadable", value=b"not JSON")
 
 
 if __name__ == "__main__":

@@ -4,19 +4,22 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, sign_in
+from tests.console.page_table import PAGES
 
 MOST_BYTES = 200_000
 MOST_REQUESTS = 10
 
 
-def pages(kb_id: str) -> list[str]:
-    below = ["", "/documents", "/documents/unknown", "/search", "/search?q=pump", "/delete", "/reindex"]
-    return ["", "?q=nothing-has-this-name", "/new", *(f"/{kb_id}{path}" for path in below)]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
 def test_every_page_is_accessible_and_fits(
-    browser: Browser, console: ConsoleUnderTest, complaints: Complaints, *, pumps: str, scheme: str, width: int
+    browser: Browser,
+    console: ConsoleUnderTest,
+    complaints: Complaints,
+    *,
+    examples: dict[str, str],
+    scheme: str,
+    width: int,
 ) -> None:
     complaints.expected.add("404")  # of the document that does not exist
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
@@ -26,10 +29,11 @@ def test_every_page_is_accessible_and_fits(
     page.goto(f"{console.base_url}/console/sign-in")
     assert_accessible(page)
     sign_in(page, console)
-    for path in pages(pumps):
-        page.goto(console.url(path))
+    for listed in PAGES:
+        page.goto(console.of_organization(listed.path.format_map(examples)))
         assert_accessible(page)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} sticks out of the window"
+        fits = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert fits, f"{listed.name} sticks out of the window"
     context.close()
 
 

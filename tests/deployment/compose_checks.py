@@ -1,5 +1,6 @@
 """Checks compose.yaml against the code, the Dockerfile and .env.example. Each finding names what is wrong and where."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -47,8 +48,8 @@ def find_mistakes(text: str, *, example: str, dockerfile: str) -> list[str]:
     """Return what is wrong with a compose file; empty if nothing is."""
     try:
         # Compose, too, resolves values and merges (`<<`) first and validates then.
-        PyCompose.from_yaml(yaml.safe_dump(yaml.safe_load(_filled(text, _values(example)) or "")))
-        services: dict[str, Any] = yaml.safe_load(text)["services"]
+        PyCompose.from_json(json.dumps(_parsed(_filled(text, _values(example)) or "")))
+        services: dict[str, Any] = _parsed(text)["services"]
     except Exception as error:  # noqa: BLE001  # any error of the parsers is a finding
         return [f"compose.yaml is not valid: {error}"]
     return [
@@ -61,6 +62,10 @@ def find_mistakes(text: str, *, example: str, dockerfile: str) -> list[str]:
         *_dependencies(services),
         *_networks(services),
     ]
+
+
+def _parsed(text: str) -> Any:
+    return yaml.load(text, yaml.CSafeLoader)
 
 
 def _variables(text: str, example: str) -> Iterator[str]:
@@ -123,7 +128,7 @@ def _health(name: str, service: Mapping[str, Any], dockerfile: str) -> Iterator[
 
 def _health_command(dockerfile: str) -> list[str]:
     command = re.search(r"(?m)^HEALTHCHECK .*CMD (\[.*\])$", dockerfile)
-    return list(yaml.safe_load(command[1])) if command else []
+    return list(_parsed(command[1])) if command else []
 
 
 def _mounts(name: str, service: Mapping[str, Any]) -> Iterator[str]:

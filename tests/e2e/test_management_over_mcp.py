@@ -110,7 +110,13 @@ async def write_entry(running: RunningSystem, organization: httpx.AsyncClient) -
     entry_id, longest = "hotels", "Hotels in Oslo: at most 210 euros. " * 600
     async with connected(running, "read", "search", "write", organization=organization) as client:
         created = await called(
-            client, "create_entry", entry_id=entry_id, title="Hotels in Oslo", content="At most 180 euros.", type="rule"
+            client,
+            "create_entry",
+            entry_id=entry_id,
+            title="Hotels in Oslo",
+            content="At most 180 euros.",
+            type="rule",
+            embedding_text="What may a night in Oslo cost?",
         )
         assert (created["entry_id"], created["type"], created["embedding_status"]) == (entry_id, "rule", "pending")
         again = await client.call_tool("create_entry", {"entry_id": entry_id, "title": "Again", "content": "Again."})
@@ -118,14 +124,19 @@ async def write_entry(running: RunningSystem, organization: httpx.AsyncClient) -
         secret = await client.call_tool("create_entry", {"title": "Vault", "content": "password = hunter2-Xy77-kk"})
         assert (secret.is_error, "Remove the credential" in text_of(secret)) == (True, True)
         changed = await called(
-            client, "update_entry", entry_id=entry_id, content=longest[:20_000], revision=created["revision"]
+            client,
+            "update_entry",
+            entry_id=entry_id,
+            content=longest[:20_000],
+            embedding_text=None,  # otherwise the content would be too long
+            revision=created["revision"],
         )
         stale = await client.call_tool(
             "update_entry", {"entry_id": entry_id, "title": "x", "revision": created["revision"]}
         )
         assert (stale.is_error, "was changed since" in text_of(stale)) == (True, True)
         read = await called(client, "get_entry", entry_id=entry_id)
-        assert (read["content"], read["next_start"]) == (longest[:20_000], None)
+        assert (read["content"], read["next_start"], read["embedding_text"]) == (longest[:20_000], None, None)
         assert (read["title"], read["revision"]) == ("Hotels in Oslo", changed["revision"])
         listed = await called(client, "list_entries", contains="hotels in oslo", source_type="rule")
         assert [each["entry_id"] for each in listed["entries"]] == [entry_id]

@@ -27,8 +27,10 @@ _WITHOUT_NETWORK: Final[Mapping[str, str]] = {
     "kb-search": "import kb_search.bootstrap, kb_shared.text.tokens as t; assert t.count_tokens('two words') == 2",
     "kb-knowledge": (
         "import asyncio, kb_knowledge.bootstrap, kb_knowledge.runner.bootstrap, kb_knowledge.sources.parse_item as p\n"
+        "async def save(path):\n"
+        "    path.write_bytes(b'<h1>Travel</h1><p>By train.</p>')\n"
         "with p.ItemParser() as parser:\n"
-        "    page = asyncio.run(parser.parse_file(b'<h1>Travel</h1><p>By train.</p>', filename='travel.html'))\n"
+        "    page = asyncio.run(parser.parse_file(save, filename='travel.html'))\n"
         "assert 'By train' in page.text"
     ),
     "kb-console": "import kb_console.bootstrap, kb_client.files.formats.pdf, kb_client.files.formats.word",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,6 +19,8 @@ from kb_client.command_line.source_names import find_source
 
 if TYPE_CHECKING:
     from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
+
+_REMOVABLE: Final = ("knowledge_type", "info_type", "entity_id", "embedding_text")
 
 EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="Id of the entry.")]
 EntryContentOption = Annotated[str | None, typer.Option("--content", metavar="TEXT", help="Text of the entry.")]
@@ -164,8 +166,8 @@ def edit(
 ) -> None:
     """Change an entry. What is not named stays as it is; without options, an editor opens with the text.
 
-    A change that somebody else makes while the editor is open is not overwritten. --embedding-text "" removes
-    that text.
+    A change that somebody else makes while the editor is open is not overwritten. An empty value, such as --entity "",
+    removes --knowledge-type, --info-type, --entity or --embedding-text.
     """
     given = _collect_fields(
         title=title,
@@ -177,8 +179,7 @@ def edit(
         entity_id=entity,
         embedding_text=embedding_text,
     )
-    if embedding_text == "":
-        given["embedding_text"] = None
+    given |= {name: None for name in _REMOVABLE if given.get(name) == ""}
     with open_client(context) as client:
         found = client.knowledge_entries.get.with_raw_response(entry)
         if not given:

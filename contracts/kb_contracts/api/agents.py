@@ -3,19 +3,19 @@
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 
 MAX_TOOLS: Final = 20
 
-Instructions = Annotated[Text, Field(max_length=100_000)]
+Instructions = Annotated[str, Field(max_length=100_000), AfterValidator(storable)]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]
-ToolDescription = Annotated[Text, Field(min_length=1, max_length=1_000)]
+ToolDescription = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(storable)]
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 
 

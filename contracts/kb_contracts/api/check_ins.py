@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from kb_contracts.api.knowledge_imports import ImportReport
 from kb_contracts.api.model import NextCursor, StrictModel, example
 from kb_contracts.api.runs import ModelName
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.knowledge.import_document import SkippedItem
 
 MAX_TEXT_CHARACTERS: Final = 50_000
@@ -44,7 +44,10 @@ class StructureText(StrictModel):
     model_config = example({"text": "Alice specializes in LES. She initializes it from converged RANS."})
 
     text: Annotated[
-        Text, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS), AfterValidator(_with_visible_text)
+        str,
+        StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS),
+        AfterValidator(storable),
+        AfterValidator(_with_visible_text),
     ] = Field(description="Notes as people write them. The model takes them as data, not as instructions.")
     model: ModelName | None = Field(
         default=None, description="Name of an allowed chat model. Default: that of the deployment."

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from kb_contracts.api.model import NextCursor, StrictModel, example
 
 MAX_REDRIVEN: Final = 1_000
+MAX_DISCARDED: Final = 1_000
 LetterWord = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 _DEAD_LETTER: Final = {
@@ -102,3 +103,22 @@ class RedrivenDeadLetters(BaseModel):
         "100,000 open dead letters not all are examined."
     )
     are_more_left: bool = Field(description="Whether the same request would send further ones.")
+
+
+class DiscardDeadLetters(StrictModel):
+    """Selection of open dead letters; without a field, all of them."""
+
+    model_config = example({"reason": "unknown-text-ref"})
+
+    topic: LetterWord | None = Field(default=None, description="Only records of this topic.")
+    reason: LetterWord | None = Field(default=None, description="Only records with this reason.")
+    dead_letter_ids: Annotated[list[LetterWord], Field(min_length=1, max_length=MAX_DISCARDED)] | None = Field(
+        default=None, description="Only these. An id of no open dead letter has no effect."
+    )
+
+
+class DiscardedDeadLetters(BaseModel):
+    model_config = example({"discarded_count": 1000, "are_more_left": True})
+
+    discarded_count: int = Field(description="Number of dead letters that do not count as open any more.")
+    are_more_left: bool = Field(description="Whether the same request would discard further ones.")

@@ -36,6 +36,9 @@ class DocumentSummary(BaseModel):
         description="Digest of the original file, as given with its text; null if the last text came without one."
     )
     text_revision: int | None = Field(description="Revision of the text; null if there is none.")
+    text_bytes: int | None = Field(
+        default=None, description="Size of the text in UTF-8; null if there is none, or its size is not known."
+    )
     changed_at: datetime | None = Field(description="Time of the last change of the document.")
     knowledge_bases: list[PlacementView] = Field(
         description="Knowledge bases that the document is indexed in or has open work for."
@@ -55,6 +58,7 @@ class DocumentPage(BaseModel):
                     "content_type": "application/pdf",
                     "source_digest": "5ff2eaebd7ff816a",
                     "text_revision": 1,
+                    "text_bytes": 40312,
                     "changed_at": "2026-01-31T12:00:00Z",
                     "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],
                 }

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentStatus
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
-from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text
+from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, storable
 
 
 class DocumentRequestChange(StrictModel):
@@ -38,7 +38,7 @@ class PutDocument(DocumentRequestChange):
         }
     )
 
-    document_name: Annotated[Text, Field(min_length=1, max_length=1024)] = Field(
+    document_name: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(storable)] = Field(
         description="Name of the document, for example its file name."
     )
     tag_ids: TagIds = Field(description="All tags of the document.")
@@ -58,7 +58,7 @@ class PutDocument(DocumentRequestChange):
     content_type: Annotated[str, Field(max_length=128)] | None = Field(
         default=None, description="Media type of the original file."
     )
-    source_digest: Annotated[Text, Field(max_length=128)] | None = Field(
+    source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = Field(
         default=None,
         description="Any digest of the original file. `GET /documents/{document_id}` returns it, so that you can find "
         "out whether the file has changed since.",

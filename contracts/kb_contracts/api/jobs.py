@@ -89,6 +89,25 @@ class JobView(BaseModel):
     created_at: datetime
 
 
+class JobOfKnowledgeBase(JobView):
+    kb_id: str
+    kb_name: str = Field(description="Name of the knowledge base.")
+
+
+class OrganizationJobList(BaseModel):
+    model_config = example(
+        {
+            "jobs": [{**_JOB, "kb_id": "65f1c2a3b4d5e6f708192a3b", "kb_name": "Handbook"}],
+            "total_count": 1,
+            "next_cursor": None,
+        }
+    )
+
+    jobs: list[JobOfKnowledgeBase] = Field(description="Jobs of all knowledge bases, newest first.")
+    total_count: int = Field(description="Number of items on all pages.")
+    next_cursor: NextCursor
+
+
 class JobList(BaseModel):
     model_config = example({"jobs": [_JOB], "total_count": 1, "next_cursor": None})
 

@@ -1,12 +1,12 @@
 """Knowledge bases: their configuration, status and size."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from kb_contracts.api.filter_keys import INSTEAD, UNSAFE_NAMES
-from kb_contracts.api.model import MinScore, Name, PerMinute, StrictModel, example
+from kb_contracts.api.model import MinScore, Name, PerMinute, StrictModel, example, optional_change
 from kb_contracts.identifiers import Identifier
 
 TextAnalyzer: TypeAlias = Literal[
@@ -162,42 +162,31 @@ class CreateKnowledgeBase(StrictModel):
     )
 
 
-def _unchanged(description: str | None = None) -> Any:
-    """Return a field that may be absent but not null: it has no default in the schema."""
-    return Field(default=None, description=description, json_schema_extra=_without_default)
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
-
-
 class ChangeKnowledgeBase(StrictModel):
     """Changes of a knowledge base. Fields that are left out do not change."""
 
     model_config = example({"description": "Rules for employees.", "coalesce_neighbors": 1})
 
-    # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
-
-    name: Name = _unchanged()
-    description: Description = _unchanged()
-    tag_ids: KnowledgeBaseTagIds = _unchanged(
+    name: Name = optional_change()
+    description: Description = optional_change()
+    tag_ids: KnowledgeBaseTagIds = optional_change(
         "Tags of the knowledge base: every document with one of them belongs to it."
     )
-    coalesce_neighbors: CoalesceNeighbors = _unchanged(
+    coalesce_neighbors: CoalesceNeighbors = optional_change(
         "Number of chunks on each side of a match that a search returns, unless the search says otherwise."
     )
-    min_score: MinScore | None = _unchanged(
+    min_score: MinScore | None = optional_change(
         "Default of `min_score` of searches, from 0 to 1: smallest relevance of matches that only the vector "
         "index found. null: no minimum."
     )
-    filterable_metadata: FilterableMetadata = _unchanged(
+    filterable_metadata: FilterableMetadata = optional_change(
         "Metadata keys for which filters can also use `$ne`, `$nin` and the operators of order."
     )
-    max_chunks_per_document: MaxChunks = _unchanged(
+    max_chunks_per_document: MaxChunks = optional_change(
         "Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit."
     )
-    refuse_sensitive: bool = _unchanged(_REFUSE_SENSITIVE)
-    rate_limits: RateLimits = _unchanged(
+    refuse_sensitive: bool = optional_change(_REFUSE_SENSITIVE)
+    rate_limits: RateLimits = optional_change(
         "Limits of the calls that embed texts of this knowledge base, in addition to those of the provider."
     )
 
@@ -271,10 +260,15 @@ class KnowledgeBaseView(BaseModel):
 
 
 class KnowledgeBaseList(BaseModel):
-    model_config = example({"knowledge_bases": [_KNOWLEDGE_BASE], "total_count": 1})
+    model_config = example({"knowledge_bases": [_KNOWLEDGE_BASE], "total_count": 1, "allowed_count": 20})
 
     knowledge_bases: list[KnowledgeBaseView]
     total_count: int = Field(description="Number of items on all pages.")
+    allowed_count: int | None = Field(
+        default=None,
+        description="Number of knowledge bases that an organization may have, without that of its entries; null if it "
+        "is not known.",
+    )
 
 
 class SearchIndexView(BaseModel):

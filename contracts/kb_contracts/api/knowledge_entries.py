@@ -1,11 +1,11 @@
 """Entries: texts that people write, import or have fetched. A piece is an entry that says what it is."""
 
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, model_validator
 
-from kb_contracts.api.model import NextCursor, StrictModel, example
+from kb_contracts.api.model import NextCursor, StrictModel, example, optional_change
 from kb_contracts.documents import EmbeddingText, check_embedding_text
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import (
@@ -115,30 +115,19 @@ class CreateEntry(StrictModel):
         return self
 
 
-def _unchanged(description: str) -> Any:
-    """Return a field that may be absent but not null: it has no default in the schema."""
-    return Field(default=None, description=description, json_schema_extra=_without_default)
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
-
-
 class ChangeEntry(StrictModel):
     """Changes of an entry. Fields that are left out do not change."""
 
     model_config = example({"content": "Initialize transient LES from converged RANS, but not near stall."})
 
-    # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
-
-    title: EntryTitle = _unchanged(_TITLE)
-    content: EntryContent = _unchanged(_CONTENT)
-    tags: EntryTags = _unchanged(_TAGS)
-    type: EntryType = _unchanged(_TYPE)
-    knowledge_type: KnowledgeType | None = _unchanged(_KNOWLEDGE_TYPE)
-    info_type: InfoType | None = _unchanged(f"{_INFO_TYPE} null: none.")
-    entity_id: EntityId | None = _unchanged(_ENTITY_ID)
-    embedding_text: EmbeddingText | None = _unchanged(f"{_EMBEDDING_TEXT} null: the content is embedded.")
+    title: EntryTitle = optional_change(_TITLE)
+    content: EntryContent = optional_change(_CONTENT)
+    tags: EntryTags = optional_change(_TAGS)
+    type: EntryType = optional_change(_TYPE)
+    knowledge_type: KnowledgeType | None = optional_change(_KNOWLEDGE_TYPE)
+    info_type: InfoType | None = optional_change(f"{_INFO_TYPE} null: none.")
+    entity_id: EntityId | None = optional_change(_ENTITY_ID)
+    embedding_text: EmbeddingText | None = optional_change(f"{_EMBEDDING_TEXT} null: the content is embedded.")
 
 
 class EmbeddingErrorView(BaseModel):

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from kb_contracts.api.model import StrictModel, example
 from kb_contracts.api.search import MAX_QUERY_CHARACTERS, MAX_TOP_K, Ids, RequestedKbId
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import InfoType, KnowledgeType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
@@ -60,7 +60,7 @@ _RETRIEVED: Final[dict[str, Any]] = {
 class RetrieveKnowledge(StrictModel):
     model_config = example({"query": "How do I start an LES?", "entity_id": "user:alice"})
 
-    query: Annotated[Text, Field(max_length=MAX_QUERY_CHARACTERS)] = Field(
+    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS), AfterValidator(storable)] = Field(
         description="Question or task. A blank one searches for no pieces; those that are linked to the graph are "
         "returned all the same."
     )
@@ -89,7 +89,7 @@ class RetrieveKnowledge(StrictModel):
     metadata_info_type: InfoType = Field(
         METADATA_INFO_TYPE, description=f"Section that properties go to. Default: `{METADATA_INFO_TYPE}`."
     )
-    item_delimiter: Annotated[Text, Field(max_length=MAX_DELIMITER_CHARACTERS)] = Field(
+    item_delimiter: Annotated[str, Field(max_length=MAX_DELIMITER_CHARACTERS), AfterValidator(storable)] = Field(
         ITEM_DELIMITER, description="Text between two pieces of a section."
     )
     formatters: Annotated[dict[InfoType, FormatterTemplate], Field(max_length=MAX_LISTED)] = Field(

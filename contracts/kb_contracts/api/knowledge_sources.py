@@ -23,6 +23,7 @@ _SOURCE: Final = {
     "cron_expression": "0 6 * * MON-FRI",
     "enabled": True,
     "next_run_at": "2026-02-02T06:01:12Z",
+    "next_run_times": ["2026-02-02T06:01:12Z", "2026-02-03T06:01:12Z", "2026-02-04T06:01:12Z"],
     "last_run_at": "2026-01-30T06:02:40Z",
     "last_run_status": "ok",
     "last_run_error": None,
@@ -136,6 +137,9 @@ class KnowledgeSourceView(BaseModel):
     cron_expression: str | None = Field(description="When it runs, in UTC; null: only when it is asked to.")
     enabled: bool = Field(description="Whether it runs by itself.")
     next_run_at: datetime | None = Field(description="When it runs next by itself; null: it does not.")
+    next_run_times: list[datetime] = Field(
+        default=[], description="Next three times at which it runs by itself, so that a schedule can be checked."
+    )
     last_run_at: datetime | None = Field(description="End of the last run.")
     last_run_status: LastRunStatus | None = Field(
         description="`partial`: some items failed or were left out; what came is kept. `error`: nothing was read."

@@ -28,6 +28,19 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+def optional_change(description: str | None = None) -> Any:
+    """Return a field that is left out to stay as it is, and that has no default in the schema.
+
+    What counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
+    """
+    described: dict[str, Any] = {} if description is None else {"description": description}
+    return Field(default=None, json_schema_extra=_without_default, **described)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
+
+
 class MessageResponse(BaseModel):
     """Confirmation that a request was carried out."""
 

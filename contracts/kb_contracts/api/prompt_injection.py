@@ -2,10 +2,10 @@
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import InfoType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
@@ -21,7 +21,7 @@ MAX_INJECTED_PIECES: Final = 20
 
 KnowledgeMode: TypeAlias = Literal["none", "static", "dynamic"]
 PromptTemplate: TypeAlias = Annotated[
-    Text,
+    str,
     Field(
         min_length=1,
         max_length=MAX_TEMPLATE_CHARACTERS,
@@ -32,8 +32,9 @@ PromptTemplate: TypeAlias = Annotated[
         "`memory` selects, `{{ attachments }}` and names of `variables` for what the request passes. What is missing "
         "is empty. Default, if knowledge is injected: all of the first six, one below the other.",
     ),
+    AfterValidator(storable),
 ]
-Attribute: TypeAlias = Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)]
+Attribute: TypeAlias = Annotated[str, Field(max_length=MAX_ATTRIBUTE_CHARACTERS), AfterValidator(storable)]
 MemoryPath: TypeAlias = Annotated[
     str,
     StringConstraints(max_length=200, pattern=r"^\$(\.[A-Za-z_][A-Za-z0-9_]*|\[\d{1,4}\])*$"),
@@ -44,12 +45,13 @@ MemoryPath: TypeAlias = Annotated[
 ]
 VariableName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")]
 Variables: TypeAlias = Annotated[
-    dict[VariableName, Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)]],
+    dict[VariableName, Annotated[str, Field(max_length=MAX_ATTRIBUTE_CHARACTERS), AfterValidator(storable)]],
     Field(max_length=MAX_VARIABLES, description="Values of further placeholders of the template, by name."),
 ]
 Attachments: TypeAlias = Annotated[
-    Text,
+    str,
     Field(max_length=MAX_ATTACHMENT_CHARACTERS, description="Text for the placeholder `{{ attachments }}`."),
+    AfterValidator(storable),
 ]
 
 

@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 
-Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
+Content = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(storable)]
 
 
 _PROMPT: Final = {

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import Attachments, Variables
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entities import EntityId
 
@@ -85,7 +85,7 @@ _RUN: Final = {
 
 class RunMessage(StrictModel):
     role: Literal["user", "assistant"]
-    content: Annotated[Text, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)] = Field(
+    content: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS), AfterValidator(storable)] = Field(
         description="Text of the message."
     )
 
@@ -203,7 +203,9 @@ class RunFeedback(StrictModel):
     model_config = example({"rating": "up", "comment": "Right, and it cites the current handbook."})
 
     rating: RunRating
-    comment: Annotated[Text, Field(max_length=2_000)] = Field(default="", description="Reason in words.")
+    comment: Annotated[str, Field(max_length=2_000), AfterValidator(storable)] = Field(
+        default="", description="Reason in words."
+    )
 
 
 WantedRunStatus: TypeAlias = Literal["running", "completed", "failed", "cancelled", "lost"]

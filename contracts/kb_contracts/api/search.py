@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from kb_contracts.api.metadata_filter import MetadataFilter
 from kb_contracts.api.model import StrictModel, Timestamp, example
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 
 MAX_IDS: Final = 100
@@ -67,7 +67,7 @@ _QUERY: Final = {"query": "How many days of leave are there?", "top_k": 5, "meta
 class SearchRequest(StrictModel):
     model_config = example(_QUERY)
 
-    query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)] = Field(
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), AfterValidator(storable)] = Field(
         description="Question or words to search for."
     )
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Number of matches on a page. Default: 5.")

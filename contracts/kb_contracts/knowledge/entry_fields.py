@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from kb_contracts.documents import Text, visible
+from kb_contracts.documents import storable, visible
 from kb_contracts.identifiers import Identifier
 from kb_contracts.reserved_ids import ENTRY_ID_PATTERN, RESERVED_TAG_PREFIX, is_reserved_tag_id
 
@@ -30,12 +30,16 @@ def _in_lower_case(value: object) -> object:
 
 EntryId: TypeAlias = Annotated[str, StringConstraints(pattern=ENTRY_ID_PATTERN)]
 EntryTitle: TypeAlias = Annotated[
-    Text,
+    str,
     StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    AfterValidator(storable),
     AfterValidator(visible),
 ]
 EntryContent: TypeAlias = Annotated[
-    Text, StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARACTERS), AfterValidator(visible)
+    str,
+    StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARACTERS),
+    AfterValidator(storable),
+    AfterValidator(visible),
 ]
 EntryType: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,40}$")]
 """Type of an entry, an open set: `note`, `rule`, `pattern`, `reference`, `decision` by convention."""
@@ -47,10 +51,11 @@ KNOWLEDGE_TYPES: Final[tuple[KnowledgeTypeName, ...]] = get_args(KnowledgeTypeNa
 KnowledgeType: TypeAlias = Annotated[KnowledgeTypeName, BeforeValidator(_in_lower_case)]
 """Kind of knowledge that a piece is, in any case; kept in lower case."""
 InfoType: TypeAlias = Annotated[
-    Text,
+    str,
     StringConstraints(
         min_length=1, max_length=64, pattern=r"^[^\s{}\x00-\x1f\x7f]([^{}\x00-\x1f\x7f]*[^\s{}\x00-\x1f\x7f])?$"
     ),
+    AfterValidator(storable),
 ]
 """Section of a prompt that a piece goes to, an open set; a template names it within braces."""
 

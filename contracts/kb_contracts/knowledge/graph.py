@@ -2,10 +2,10 @@
 
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityType
 from kb_contracts.knowledge.properties import Properties
 
@@ -17,7 +17,9 @@ PIECE_ID_PROPERTY: Final = "piece_id"
 NodeId: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+:-]{1,200}$")]
 """Identifier of a node, by convention `type:name`; the node of an entity has the identifier of the entity."""
 EdgeType: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
-NodeLabel: TypeAlias = Annotated[Text, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+NodeLabel: TypeAlias = Annotated[
+    str, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$"), AfterValidator(storable)
+]
 
 
 class GraphNode(StrictModel):

@@ -3,9 +3,16 @@
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, StringConstraints, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
-from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS, DateValue, MetadataValue, Text
+from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS, DateValue, MetadataValue, storable
 
 MAX_PROPERTIES = 100
 
@@ -24,7 +31,9 @@ def _flat_value(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 
 
 PropertyName: TypeAlias = Annotated[
-    Text, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s.$\x00-\x1f\x7f][^.\x00-\x1f\x7f]*$")
+    str,
+    StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s.$\x00-\x1f\x7f][^.\x00-\x1f\x7f]*$"),
+    AfterValidator(storable),
 ]
 """Name without dots and control characters, which does not begin with a space or a dollar sign."""
 PropertyValue: TypeAlias = Annotated[MetadataValue, WrapValidator(_flat_value)]

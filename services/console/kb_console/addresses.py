@@ -8,6 +8,10 @@ SIGN_IN: Final = "/console/sign-in"
 OF_ORGANIZATION: Final = "/console/orgs/{organization_id}"
 """What the paths of all pages of an organization begin with."""
 LIST: Final = "knowledge-bases"
+DOCUMENTS: Final = "documents"
+KNOWLEDGE: Final = "knowledge"
+ENTRIES: Final = (KNOWLEDGE, "entries")
+"""Ids of entries are chosen by their authors, so they are not beside the names of other pages."""
 
 
 def page_address(organization_id: str, *segments: str, **query: object) -> str:

@@ -3,20 +3,17 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.datastructures import UploadFile
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kb_client.errors import ApiError
-from kb_client.files.file_problem import FileProblem
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.document_text import TextBand, lay_out, lay_out_without_text, pages_of
+from kb_console.document_uploads import take_files
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.passage_routes import find_citation
-from kb_console.problems import ShownProblem, describe_problem
 from kb_console.status_words import OF_DOCUMENT, is_unfinished
-from kb_console.uploads import safe_name
 from kb_contracts.api.memberships import ChunkList, ExplanationView, StatusFilter
 from kb_contracts.api.runs import CitationView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
@@ -24,7 +21,6 @@ from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_
 CHUNKS = 50
 _DOCUMENTS = "/knowledge-bases/{kb_id}/documents"
 _DOCUMENT = _DOCUMENTS + "/{document_id}"
-_MOST_FILES = 100
 _CHANGING = frozenset({"pending", "running"})
 
 router = APIRouter(prefix=OF_ORGANIZATION)
@@ -77,55 +73,8 @@ async def list_documents(
 
 @router.post(_DOCUMENTS + "/uploads")
 async def upload(request: Request, visit: Visitor, uploads: Uploads, kb_id: str) -> Response:
-    """Take files. A script sends one at a time and gets a line of text; without a script, the page follows."""
-    wants_json = request.headers.get("accept") == "application/json"
-    async with request.form(max_files=_MOST_FILES, max_fields=20) as form:
-        tag_id = form.get("tag_id")
-        files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
-        if not isinstance(tag_id, str) or not tag_id:
-            problem = ShownProblem(422, "No tag", "The knowledge base has no tag: give it one first.")
-            return _answer_refusal(request, problem, wants_json=wants_json)
-        if not files:
-            return _answer_refusal(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
-        outcomes = [await _push(visit, uploads, file, tag_id=tag_id) for file in files]
-    for outcome in outcomes:
-        if isinstance(outcome, ShownProblem):
-            return _answer_refusal(request, outcome, wants_json=wants_json)
-    if wants_json:
-        return JSONResponse({"detail": "taken, will be indexed", "document_id": outcomes[0]}, 202)
-    return RedirectResponse(visit.address(LIST, kb_id, "documents", done="uploaded"), 303)
-
-
-async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_id: str) -> str | ShownProblem:
-    """Send the document in a file and return its id, or why that is not possible. Other files are sent all the same."""
-    parsed = await uploads.parse(file)
-    if isinstance(parsed, FileProblem):
-        detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
-        return ShownProblem(422, "Unreadable file", detail)
-    try:
-        await visit.api.documents.upload(
-            parsed.document_id,
-            parsed.text,
-            # As who uploaded it looks for it. Titles inside of files are often those of templates.
-            document_name=safe_name(file.filename or ""),
-            tag_ids=[tag_id],
-            upload_date=parsed.upload_date,
-            metadata=parsed.metadata,
-            pages=[page.model_dump() for page in parsed.pages],
-            content_type=parsed.content_type,
-            source_digest=parsed.source_digest,
-        )
-    except ApiError as error:
-        if error.status == 401:
-            raise
-        return describe_problem(error)
-    return parsed.document_id
-
-
-def _answer_refusal(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:
-    if wants_json:
-        return JSONResponse({"detail": problem.detail}, problem.status)
-    return render_page(request, "problem.html", status_code=problem.status, problem=problem)
+    """Take files that get a tag of the knowledge base."""
+    return await take_files(request, visit, uploads, then=visit.address(LIST, kb_id, "documents", done="uploaded"))
 
 
 @router.post(_DOCUMENT + "/retry")

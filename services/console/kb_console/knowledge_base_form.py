@@ -1,15 +1,15 @@
-"""The form of a new knowledge base: its values as they were typed, and as the API takes them."""
+"""The form of a new or an existing knowledge base: its values as they were typed, and as the API takes them."""
 
 import re
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 from starlette.datastructures import FormData
 
-from kb_console.errors import UnusableForm
+from kb_console.typed_numbers import TypedNumbers
 from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseView, TextAnalyzer
+from kb_contracts.reserved_ids import is_reserved_tag_id
 
 CHUNKERS: Final = {
     "recursive": "by headings, paragraphs and sentences: the usual choice",
@@ -43,8 +43,14 @@ class KnowledgeBaseForm:
     max_chunks_per_document: str = ""
     filterable_metadata: str = ""
     """Keys, with commas or blanks between them."""
+    refuse_sensitive: str = ""
+    """`on`, as browsers send a marked box, or empty."""
+    requests_per_minute: str = ""
+    tokens_per_minute: str = ""
     sample: str = ""
     """Text for the preview."""
+    sample_document: str = ""
+    """Id of a stored document for the preview, instead of a text."""
     idempotency_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """Key with which a form that is sent twice creates one knowledge base."""
 
@@ -56,10 +62,11 @@ class KnowledgeBaseForm:
         return cls(**{**typed, "tag_ids": tag_ids})  # type: ignore[arg-type]  # all others are texts
 
     @classmethod
-    def copy_of(cls, kb: KnowledgeBaseView) -> "KnowledgeBaseForm":
-        """Return the settings of a knowledge base, for another one."""
+    def from_view(cls, kb: KnowledgeBaseView) -> "KnowledgeBaseForm":
+        """Return the settings of a knowledge base."""
+        limits = kb.rate_limits
         return cls(
-            name=f"{kb.name} (copy)"[:200],
+            name=kb.name,
             description=kb.description,
             tag_ids=tuple(kb.tag_ids),
             chunker_type=kb.chunker_type,
@@ -68,10 +75,20 @@ class KnowledgeBaseForm:
             embedding_model=kb.embedding_model,
             text_analyzer=kb.text_analyzer,
             coalesce_neighbors=str(kb.coalesce_neighbors),
-            min_score="" if kb.min_score is None else str(kb.min_score),
+            min_score=_typed(kb.min_score),
             max_chunks_per_document=str(kb.max_chunks_per_document),
             filterable_metadata=", ".join(kb.filterable_metadata),
+            refuse_sensitive="on" if kb.refuse_sensitive else "",
+            requests_per_minute=_typed(limits.requests_per_minute),
+            tokens_per_minute=_typed(limits.tokens_per_minute),
         )
+
+    @classmethod
+    def copy_of(cls, kb: KnowledgeBaseView) -> "KnowledgeBaseForm":
+        """Return the settings of a knowledge base, for another one."""
+        # The tag of the entries is reserved for their own knowledge base.
+        own_tags = tuple(tag_id for tag_id in kb.tag_ids if not is_reserved_tag_id(tag_id))
+        return replace(cls.from_view(kb), name=f"{kb.name} (copy)"[:200], tag_ids=own_tags)
 
     def typed_tags(self) -> list[str]:
         return split_words(self.new_tags)
@@ -86,7 +103,7 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
+        numbers = TypedNumbers()
         settings = {
             "chunker_type": self.chunker_type,
             "chunk_size": numbers.read("chunk_size", self.chunk_size, int),
@@ -103,39 +120,36 @@ class KnowledgeBaseForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = _Numbers()
-        further = {
-            "coalesce_neighbors": numbers.read("coalesce_neighbors", self.coalesce_neighbors, int) or 0,
-            "min_score": numbers.read("min_score", self.min_score, float),
-        }
-        numbers.check()
-        return {
+        return {"text_analyzer": self.text_analyzer, **self.changeable(), **self.settings()}
+
+    def changeable(self) -> dict[str, Any]:
+        """Return the fields that an existing knowledge base can change.
+
+        Raises:
+            UnusableForm: a number is none.
+        """
+        numbers = TypedNumbers()
+        fields = {
             "name": self.name.strip(),
             "description": self.description,
             "tag_ids": self.all_tags(),
-            "text_analyzer": self.text_analyzer,
+            "coalesce_neighbors": numbers.read("coalesce_neighbors", self.coalesce_neighbors, int) or 0,
+            "min_score": numbers.read("min_score", self.min_score, float),
             "filterable_metadata": split_words(self.filterable_metadata),
-            **self.settings(),
-            **further,
+            # 0 is the limit of the deployment.
+            "max_chunks_per_document": numbers.read("max_chunks_per_document", self.max_chunks_per_document, int) or 0,
+            "refuse_sensitive": bool(self.refuse_sensitive),
+            "rate_limits": {
+                name: numbers.read(name, getattr(self, name), int)
+                for name in ("requests_per_minute", "tokens_per_minute")
+            },
         }
+        numbers.check()
+        return fields
 
 
-class _Numbers:
-    def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-
-    def read(self, name: str, text: str, kind: Callable[[str], float]) -> float | None:
-        if not text.strip():
-            return None
-        try:
-            return kind(text)
-        except ValueError:
-            self._problems[name] = "Input should be a whole number" if kind is int else "Input should be a number"
-            return None
-
-    def check(self) -> None:
-        if self._problems:
-            raise UnusableForm(self._problems)
+def _typed(value: float | None) -> str:
+    return "" if value is None else str(value)
 
 
 def split_words(text: str) -> list[str]:

@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Settings, Visitor
+from kb_console.knowledge_base_batches import ACTIONS
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.status_words import OF_KNOWLEDGE_BASE
@@ -66,6 +67,7 @@ async def list_knowledge_bases(
         tag=tag,
         sort=sort,
         done=done,
+        batch_actions=ACTIONS,
         is_filtered=is_filtered,
         statuses=[("", "any"), *((value, state.words) for value, state in OF_KNOWLEDGE_BASE.items())],
         address_of_page=lambda page: address_of(page=page),

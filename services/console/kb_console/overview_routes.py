@@ -1,5 +1,6 @@
 """A knowledge base: its figures, its jobs, and what can be done with it."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
@@ -14,6 +15,7 @@ from kb_console.status_words import is_unfinished
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
 JOBS = 5
+_DAYS_OF_SEARCHES = 7
 _ADDRESS = "/knowledge-bases/{kb_id}"
 
 router = APIRouter(prefix=OF_ORGANIZATION)
@@ -58,6 +60,18 @@ async def reindex(visit: Visitor, kb_id: str) -> Response:
     return RedirectResponse(visit.address(LIST, kb_id, done="reindexed"), 303)
 
 
+@router.post(_ADDRESS + "/rebuild-search-indexes")
+async def rebuild_search_indexes(visit: Visitor, kb_id: str) -> Response:
+    await visit.api.knowledge_bases.rebuild_search_indexes(kb_id)
+    return RedirectResponse(visit.address(LIST, kb_id, done="rebuilt"), 303)
+
+
+@router.get(_ADDRESS + "/tool")
+async def show_tool(request: Request, visit: Visitor, kb_id: str) -> HTMLResponse:
+    kb, tool = await run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), visit.api.knowledge_bases.get_tool(kb_id))
+    return render_page(request, "tool_schema.html", kb=kb, tool=tool.model_dump())
+
+
 @router.post(_ADDRESS + "/jobs/{job_id}/cancel")
 async def cancel_job(visit: Visitor, kb_id: str, job_id: str) -> Response:
     await visit.api.jobs.cancel(kb_id, job_id=job_id)
@@ -88,8 +102,12 @@ async def delete(
 
 
 async def _render(request: Request, visit: Visit, kb_id: str, *, done: str) -> HTMLResponse:
-    kb, stats, jobs = await run_three_or_cancel(
-        visit.api.knowledge_bases.get(kb_id),
+    week_ago = datetime.now(UTC) - timedelta(days=_DAYS_OF_SEARCHES)
+    (kb, searches), stats, jobs = await run_three_or_cancel(
+        run_two_or_cancel(
+            visit.api.knowledge_bases.get(kb_id),
+            visit.api.insights.count_searches(group_by="kb", kb_id=kb_id, since=week_ago),
+        ),
         visit.api.knowledge_bases.get_stats(kb_id),
         visit.api.jobs.list(kb_id, limit=JOBS),
     )
@@ -102,6 +120,8 @@ async def _render(request: Request, visit: Visit, kb_id: str, *, done: str) -> H
         kb=kb,
         stats=stats,
         jobs=jobs.jobs,
+        search_count=sum(group.searches for group in searches.groups),
+        without_results=sum(group.without_results for group in searches.groups),
         done=done,
         changes_by_itself=is_working or (waiting > 0 and kb.paused_at is None),
     )

@@ -24,6 +24,10 @@ def _pretty_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _create_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kb_console"),
@@ -45,6 +49,7 @@ def _create_environment() -> Environment:
         utc=figures.utc,
         exact_utc=figures.exact_utc,
         pretty_json=_pretty_json,
+        tojson_text=_json_text,
     )
     environment.tests["unfinished"] = status_words.is_unfinished
     environment.globals.update(

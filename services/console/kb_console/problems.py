@@ -43,10 +43,14 @@ def unusable_form(fields: Mapping[str, str]) -> ShownProblem:
     return ShownProblem(422, "Validation error", "Change the marked fields and send the form again.", fields)
 
 
-def describe_refusal(error: UnusableForm | ApiError) -> ShownProblem:
-    """Return what a form says that could not be sent or was refused. Raises the error if the session has ended."""
+def describe_refusal(error: UnusableForm | KbClientError) -> ShownProblem:
+    """Return why a form was refused, as it is shown above the form.
+
+    Raises:
+        ApiError: the session has ended, which the edge turns into a sign-in.
+    """
     if isinstance(error, UnusableForm):
         return unusable_form(error.fields)
-    if error.status == 401:
+    if isinstance(error, ApiError) and error.status == 401:
         raise error
     return describe_problem(error)

@@ -23,6 +23,8 @@ _NAMES: Final = (
     "vendor/hx-csp.min.js",
     "vendor/hx-sse.min.js",
     "vendor/pico.min.css",
+    "vendor/uPlot.iife.min.js",
+    "vendor/uPlot.min.css",
 )
 
 

@@ -33,6 +33,24 @@ OF_DOCUMENT: Final[Mapping[str, StatusWords]] = {
     "empty": StatusWords("without text", "idle"),
     "not_in_knowledge_base": StatusWords("not in this knowledge base", "idle"),
 }
+OF_STAGE: Final[Mapping[str, StatusWords]] = {
+    "available": StatusWords("has a text", "good"),
+    "waiting_for_text": StatusWords("waiting for its text", "idle"),
+    "deleted": StatusWords("deleted", "idle"),
+}
+"""States of a document whatever knowledge bases have it."""
+OF_ENTRY: Final[Mapping[str, StatusWords]] = {
+    "ready": StatusWords("searchable", "good"),
+    "pending": StatusWords("being indexed", "busy"),
+    "error": StatusWords("not indexed", "bad"),
+}
+OF_SOURCE_RUN: Final[Mapping[str, StatusWords]] = {
+    "waiting": StatusWords("waiting for a runner", "busy"),
+    "running": StatusWords("running", "busy"),
+    "ok": StatusWords("ok", "good"),
+    "partial": StatusWords("partial", "idle"),
+    "error": StatusWords("error", "bad"),
+}
 OF_JOB: Final[Mapping[str, str]] = {
     "scan": "Looking for documents after a change",
     "reindex": "Indexing all documents again",

@@ -45,6 +45,7 @@ _FIELDS: Final = dict.fromkeys(
         "content_type",
         "source_digest",
         "text_revision",
+        "text_id",
         "changed_at",
     ),
     1,
@@ -78,6 +79,7 @@ class OrganizationDocument:
     content_type: str | None = None
     source_digest: str | None = None
     text_revision: int | None = None
+    text_id: str | None = None
     changed_at: datetime | None = None
 
     @property

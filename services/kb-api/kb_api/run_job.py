@@ -115,6 +115,16 @@ async def list_jobs(
     return [await _measure(database, job) for job in jobs], total_count
 
 
+async def list_jobs_of_organization(
+    database: Database, caller: Caller, *, before: str | None = None, skip: int, limit: int
+) -> tuple[list[JobProgress], int]:
+    """Return a page of the jobs of all KBs with their progress, newest first, and the number of all."""
+    jobs, total_count = await backfills.find_page_of_organization(
+        database, caller.organization_id, before=before, skip=skip, limit=limit
+    )
+    return [await _measure(database, job) for job in jobs], total_count
+
+
 async def _measure(database: Database, job: Backfill, *, session: MongoSession | None = None) -> JobProgress:
     undone, failed = await index_jobs.count_of_backfill(database, job.knowledge_base, job.job_id, session=session)
     done = max(0, job.queued - undone)

@@ -24,6 +24,7 @@ from kb_knowledge.embedding_providers import EmbeddingProviders
 from kb_knowledge.import_knowledge import KnowledgeImporter
 from kb_knowledge.indexes import COLLECTIONS
 from kb_knowledge.mcp_header_keys import McpHeaderKeys
+from kb_knowledge.remove_source_kinds import SourceKindRemover
 from kb_knowledge.settings import KnowledgeSettings
 from kb_knowledge.structure_text import TextStructurer
 from kb_knowledge.watch_pending import watch_pending
@@ -70,24 +71,34 @@ class KnowledgeService:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`. If one part fails permanently, all of them end, and the process is restarted."""
-        app = create_app(self.settings, database=self.database, chat=self.chat, ready=self._readiness.why_not_ready)
+        source_kinds = SourceKindRemover(self.database, EntryWriter(self.database, self.settings))
+        app = create_app(
+            self.settings,
+            database=self.database,
+            chat=self.chat,
+            source_kinds=source_kinds,
+            ready=self._readiness.why_not_ready,
+        )
         async with asyncio.TaskGroup() as parts:
             parts.create_task(server.run(app, self.settings, stop))
-            parts.create_task(self._work(stop))
+            parts.create_task(self._work(stop, source_kinds))
 
-    async def _work(self, stop: asyncio.Event) -> None:
+    async def _work(self, stop: asyncio.Event, source_kinds: SourceKindRemover) -> None:
         """Do all that is not the answer to a request, once it is known that this code may work with the data."""
         if not await process.retry_until_done(stop, self._prepare, note=self._readiness.wait_for):
             return
         # Without a broker, entries are stored and read, and their events wait in the outbox.
         self._readiness.started(mongodb_answers(self.database))
         async with asyncio.TaskGroup() as parts:
-            watching = parts.create_task(
-                watch_pending(self.database, interval_s=self.settings.pending_check_interval_s)
-            )
+            interval_s = self.settings.pending_check_interval_s
+            watching = [
+                parts.create_task(watch_pending(self.database, interval_s=interval_s)),
+                parts.create_task(source_kinds.run(interval_s=interval_s)),
+            ]
             parts.create_task(self._consume(stop))
             await stop.wait()
-            watching.cancel()
+            for each in watching:
+                each.cancel()
 
     async def _prepare(self) -> None:
         with mongo_errors():
@@ -132,7 +143,14 @@ def create_consumer(
     )
 
 
-def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, ready: Ready | None = None) -> FastAPI:
+def create_app(
+    settings: KnowledgeSettings,
+    *,
+    database: Database,
+    chat: Chat,
+    source_kinds: SourceKindRemover | None = None,
+    ready: Ready | None = None,
+) -> FastAPI:
     """Connect the routes to clients that exist already."""
     app = application.create_app("Curated knowledge", settings, database=database, routers=ROUTERS, ready=ready)
     catalogue = ModelCatalogue(
@@ -148,6 +166,7 @@ def create_app(settings: KnowledgeSettings, *, database: Database, chat: Chat, r
         settings,
         writer,
         importer,
+        source_kinds or SourceKindRemover(database, writer),
         TextStructurer(database, chat, importer=importer, settings=settings),
         EmbeddingProviders(catalogue),
         _create_header_keys(settings),

@@ -1,5 +1,6 @@
 """Deletes a source. Its entries stay, and belong to no source from then on."""
 
+from kb_knowledge.remove_source_kinds import SourceKindRemover
 from kb_knowledge.store import knowledge_sources, source_runs
 from kb_knowledge.store.keys import SourceKey
 from kb_knowledge.store.source_items import StoredItems
@@ -9,8 +10,13 @@ from kb_shared.mongo import knowledge_entries
 from kb_shared.mongo.database import Database, MongoSession
 
 
-async def delete_source(database: Database, key: SourceKey) -> None:
+async def delete_source(database: Database, key: SourceKey, *, source_kinds: SourceKindRemover) -> None:
     """Delete a source, its history and what is known of its items.
+
+    Args:
+        database: where it is.
+        key: identifies it.
+        source_kinds: removes its kind from its entries, soon after.
 
     Raises:
         NotFound: there is no such source.
@@ -28,6 +34,7 @@ async def delete_source(database: Database, key: SourceKey) -> None:
         await knowledge_entries.unlink_source(database, session, key.organization_id, source_id=key.source_id)
 
     await commit_change(database, store)
+    source_kinds.signal.wake()
 
 
 def source_running() -> RequestError:

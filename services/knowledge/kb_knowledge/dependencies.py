@@ -4,7 +4,14 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends
 
-from kb_knowledge import embedding_providers, import_knowledge, mcp_header_keys, structure_text, write_entries
+from kb_knowledge import (
+    embedding_providers,
+    import_knowledge,
+    mcp_header_keys,
+    remove_source_kinds,
+    structure_text,
+    write_entries,
+)
 from kb_knowledge.settings import KnowledgeSettings
 from kb_shared.http import cursors, large_bodies
 from kb_shared.http.authentication import Caller
@@ -22,6 +29,9 @@ KnowledgeImporter: TypeAlias = Annotated[
 ]
 TextStructurer: TypeAlias = Annotated[structure_text.TextStructurer, Depends(provided(structure_text.TextStructurer))]
 EntryWriter: TypeAlias = Annotated[write_entries.EntryWriter, Depends(provided(write_entries.EntryWriter))]
+SourceKinds: TypeAlias = Annotated[
+    remove_source_kinds.SourceKindRemover, Depends(provided(remove_source_kinds.SourceKindRemover))
+]
 EmbeddingProviders: TypeAlias = Annotated[
     embedding_providers.EmbeddingProviders, Depends(provided(embedding_providers.EmbeddingProviders))
 ]

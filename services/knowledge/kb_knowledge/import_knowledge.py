@@ -35,6 +35,11 @@ from kb_shared.observability.metrics import IMPORT_ITEMS
 
 M = TypeVar("M", bound=BaseModel)
 
+MAX_IMPORT_BYTES: Final = 20_000_000
+IN_PARTS: Final = (
+    f"Import it in parts, each of at most {MAX_IMPORT_ITEMS:,} items and {MAX_IMPORT_BYTES // 1_000_000} MB, with "
+    "nodes before their edges."
+)
 _ITEMS_AT_ONCE: Final = 500
 
 
@@ -82,11 +87,7 @@ class KnowledgeImporter:
             RequestError: 413 `body-too-large`: there are more items.
         """
         if (items := count_items(document)) > MAX_IMPORT_ITEMS:
-            raise RequestError(
-                413,
-                "body-too-large",
-                f"The document has {items} items. Import at most {MAX_IMPORT_ITEMS} at once, nodes before their edges.",
-            )
+            raise RequestError(413, "body-too-large", f"The document has {items:,} items. {IN_PARTS}")
         read = await thread.work(caller.organization_id, partial(read_checked_import, document))
         skipped = list(read.skipped)
         load = partial(_load, skipped=skipped, dry_run=dry_run)

@@ -23,7 +23,10 @@ class KnowledgeSettings(KnowledgeStoreSettings, ChatSettings, HttpSettings):
     max_knowledge_sources: int = Field(default=100, ge=0)
     max_mcp_servers: int = Field(default=20, ge=0)
     pending_check_interval_s: float = Field(default=15.0, gt=0)
-    """Seconds between two looks for entries that wait for their embedding provider, and the age of those it finds."""
+    """Seconds between two looks for entries that wait for their embedding provider, and the age of those it finds.
+
+    Also the seconds between two looks for entries of deleted sources.
+    """
 
     @model_validator(mode="after")
     def _default_model_is_allowed(self) -> Self:

@@ -1,6 +1,7 @@
 """Shows sources, runs and MCP servers as responses do. Pure."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from kb_contracts.api.knowledge_sources import (
     CONFIG_OF_KIND,
@@ -11,6 +12,7 @@ from kb_contracts.api.knowledge_sources import (
     SourceRunView,
 )
 from kb_contracts.api.mcp_servers import McpServerView
+from kb_knowledge.sources.schedule import list_next_runs
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
 from kb_knowledge.store.mcp_servers import McpServer
 from kb_knowledge.store.source_runs import SourceRun
@@ -25,6 +27,7 @@ def source_view(source: KnowledgeSource) -> KnowledgeSourceView:
         cron_expression=source.cron_expression,
         enabled=source.enabled,
         next_run_at=source.next_run_at,
+        next_run_times=_next_run_times(source),
         last_run_at=source.last_run_at,
         last_run_status=source.last_run_status,
         last_run_error=source.last_run_error,
@@ -34,6 +37,12 @@ def source_view(source: KnowledgeSource) -> KnowledgeSourceView:
         updated_at=source.updated_at,
         updated_by=source.updated_by,
     )
+
+
+def _next_run_times(source: KnowledgeSource) -> list[datetime]:
+    if source.cron_expression is None or source.next_run_at is None:
+        return []
+    return list_next_runs(source.cron_expression, source_id=source.source_id, first=source.next_run_at)
 
 
 def run_view(run: SourceRun) -> SourceRunView:

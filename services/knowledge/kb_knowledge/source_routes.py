@@ -20,7 +20,7 @@ from kb_contracts.api.knowledge_sources import (
 from kb_contracts.api.model import MessageResponse
 from kb_knowledge.check_source import check_config, check_schedule, require_format
 from kb_knowledge.delete_source import delete_source, source_running
-from kb_knowledge.dependencies import Admin, Database, Reader, Settings
+from kb_knowledge.dependencies import Admin, Database, Reader, Settings, SourceKinds
 from kb_knowledge.preview_source import preview_source
 from kb_knowledge.source_response import preview_view, run_view, source_view
 from kb_knowledge.store import knowledge_sources, mcp_servers, source_runs
@@ -197,9 +197,12 @@ async def update(
     response_model=MessageResponse,
     responses=responses("source-running"),
 )
-async def delete(database: Database, caller: Admin, source_id: str) -> MessageResponse:
-    """Delete a source with its history. Its entries stay, and belong to no source from then on."""
-    await delete_source(database, SourceKey(caller.organization_id, source_id))
+async def delete(database: Database, source_kinds: SourceKinds, caller: Admin, *, source_id: str) -> MessageResponse:
+    """Delete a source with its history. Its entries stay, and belong to no source from then on.
+
+    They are found by their own `type` and no longer by the kind of the source, each once it is indexed again.
+    """
+    await delete_source(database, SourceKey(caller.organization_id, source_id), source_kinds=source_kinds)
     return MessageResponse(message="Knowledge source deleted successfully; its entries stay")
 
 

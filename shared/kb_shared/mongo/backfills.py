@@ -30,6 +30,7 @@ WORK: Final[Sequence[Row]] = ({"operationType": {"$in": ["insert", "replace", "u
 INDEXES = [
     IndexModel([("state", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)]),
 ]
 
 
@@ -164,7 +165,21 @@ async def find_page(
     database: Database, key: KnowledgeBaseKey, *, before: str | None = None, skip: int, limit: int
 ) -> tuple[list[Backfill], int]:
     """Return a page of the backfills of a KB, newest first, from before one if it is given, and the number of all."""
-    query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
+    return await _find_page(
+        database, {"organization_id": key.organization_id, "kb_id": key.kb_id}, before=before, skip=skip, limit=limit
+    )
+
+
+async def find_page_of_organization(
+    database: Database, organization_id: str, *, before: str | None = None, skip: int, limit: int
+) -> tuple[list[Backfill], int]:
+    """Return a page of the backfills of all KBs, as `find_page` does of one."""
+    return await _find_page(database, {"organization_id": organization_id}, before=before, skip=skip, limit=limit)
+
+
+async def _find_page(
+    database: Database, query: Row, *, before: str | None, skip: int, limit: int
+) -> tuple[list[Backfill], int]:
     earlier = {} if before is None else {"_id": {"$lt": before}}
     rows = database[NAME].find({**query, **earlier}).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)

@@ -154,6 +154,13 @@ async def find_oldest_open(
     return [row["_id"] async for row in rows]
 
 
+async def find_open(database: Database, visible: Visible, wanted: LetterFilter, *, limit: int) -> list[str]:
+    """Return the ids of open letters, the oldest first."""
+    query = _matching(visible, wanted) | _OPEN
+    rows = database[NAME].find(query, {"_id": True}).sort("filed_at", ASCENDING).limit(limit)
+    return [row["_id"] async for row in rows]
+
+
 async def count_larger_open(database: Database, visible: Visible, wanted: LetterFilter, *, than_bytes: int) -> int:
     """Count open letters with larger bodies than `than_bytes`, among 100,000 at most."""
     stages: list[Row] = [
@@ -219,6 +226,18 @@ async def mark_discarded(database: Database, session: MongoSession, letter: Dead
         session=session,
     )
     return marked.matched_count == 1
+
+
+async def mark_all_discarded(
+    database: Database, session: MongoSession, visible: Visible, *, letter_ids: Sequence[str], by: str
+) -> int:
+    """Note that the letters are not to be sent again; return how many of them were open."""
+    marked = await database[NAME].update_many(
+        {"_id": {"$in": list(letter_ids)}, **_seen_by(visible), **_OPEN},
+        {"$set": {"discarded_at": datetime.now(UTC), "discarded_by": by}},
+        session=session,
+    )
+    return marked.modified_count
 
 
 def _matching(visible: Visible, wanted: LetterFilter) -> Row:

@@ -302,6 +302,12 @@ async def find_size_bytes(database: Database, organization_id: str, identity: st
     return row.get("bytes") if row else None
 
 
+async def find_sizes_bytes(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, int]:
+    """Return the sizes of texts in UTF-8, by id; one that an older version stored is absent."""
+    query = {"_id": {"$in": list(identities)}, "organization_id": organization_id, "bytes": {"$exists": True}}
+    return {row["_id"]: row["bytes"] async for row in database[NAME].find(query, {"bytes": 1})}
+
+
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
     """Return the stored texts, by id; a text with a damaged file is absent."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})

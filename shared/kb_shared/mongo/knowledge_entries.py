@@ -25,11 +25,13 @@ from kb_shared.mongo.time_position import TimePosition
 NAME = "knowledge_entries"
 TOMBSTONES = "knowledge_entry_tombstones"
 KEPT_TOMBSTONE: Final = timedelta(days=1)
+_OF_DELETED_SOURCE: Final = {"source_id": None, "source_kind": {"$type": "string"}}
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("created_at", DESCENDING), ("_id", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("source_id", ASCENDING), ("source_key", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("entity_id", ASCENDING)]),
     IndexModel([("updated_at", ASCENDING)], partialFilterExpression={"embedding_status": "pending"}),
+    IndexModel([("source_kind", ASCENDING)], partialFilterExpression=_OF_DELETED_SOURCE),
 ]
 TOMBSTONE_INDEXES = [IndexModel([("deleted_at", ASCENDING)], expireAfterSeconds=int(KEPT_TOMBSTONE.total_seconds()))]
 EXCERPT_CHARACTERS: Final = 300
@@ -327,10 +329,19 @@ async def delete(database: Database, session: MongoSession, key: EntryKey) -> in
 
 
 async def unlink_source(database: Database, session: MongoSession, organization_id: str, *, source_id: str) -> None:
-    """Let the entries of a source belong to none. What they say stays, so nothing is embedded again."""
-    unlinked = {"source_id": None, "source_url": None, "source_key": None, "source_kind": None, "source_type": "$type"}
+    """Let the entries of a source belong to none.
+
+    Each keeps the kind of its source until `change` removes it: searches find it by this kind until its event says so.
+    """
+    unlinked = {"source_id": None, "source_url": None, "source_key": None}
     query = {"organization_id": organization_id, "source_id": source_id}
-    await database[NAME].update_many(query, [{"$set": unlinked}], session=session)
+    await database[NAME].update_many(query, {"$set": unlinked}, session=session)
+
+
+async def find_of_deleted_sources(database: Database, *, limit: int) -> list[EntryKey]:
+    """Return entries of all organizations that belong to no source and still have the kind of one."""
+    rows = database[NAME].find(_OF_DELETED_SOURCE, {"organization_id": 1, "entry_id": 1}).limit(limit)
+    return [EntryKey(row["organization_id"], row["entry_id"]) async for row in rows]
 
 
 async def set_status(

@@ -65,15 +65,19 @@ def _check_paths(ingress: Manifest) -> Iterator[ManifestFinding]:
     # NGINX takes the first that matches, Traefik the longest.
     orders = {"in order": in_order, "by length": sorted(in_order, key=lambda each: -len(each[0]))}
     for how, patterns in orders.items():
-        wrong = [
-            (path, routed, expected) for path, expected in _requests() if (routed := _route(patterns, path)) != expected
-        ]
-        if wrong:
-            path, routed, expected = wrong[0]
+        if (wrong := _first_wrong(tuple(patterns))) is not None:
+            path, routed, expected = wrong
             yield ManifestFinding(
                 place_of(ingress), f"{how}, {path} goes to {routed or 'no service'}", expected or "no service"
             )
             return
+
+
+@cache
+def _first_wrong(patterns: tuple[tuple[str, str], ...]) -> tuple[str, str | None, str | None] | None:
+    """Return the first request that goes elsewhere than it should; most manifests have the same patterns."""
+    routes = ((path, _route(patterns, path), expected) for path, expected in _requests())
+    return next((request for request in routes if request[1] != request[2]), None)
 
 
 @cache

@@ -165,7 +165,13 @@ async def check_list(organization: StockedOrganization) -> None:
 async def _summary(organization: StockedOrganization, row: Row) -> Row:
     memberships = await stored_memberships(organization, row["document_id"])
     placements = [{name: each[name] for name in ("kb_id", "status")} for each in memberships]
-    return {**row, "state": "available" if row["alive"] else "waiting_for_text", "knowledge_bases": placements}
+    texts = await organization.rows("document_texts", _id=row.get("text_id"))
+    return {
+        **row,
+        "state": "available" if row["alive"] else "waiting_for_text",
+        "text_bytes": texts[0]["bytes"] if texts else None,
+        "knowledge_bases": placements,
+    }
 
 
 @checks("documents.list_chunks")

@@ -22,7 +22,10 @@ async def new_source(organization: StockedOrganization) -> KnowledgeSourceView:
 
 async def stored_source(organization: StockedOrganization, source_id: str) -> Row:
     row = await organization.row("knowledge_sources", _id=source_id)
-    return {"next_run_at": None, **row, "source_id": source_id}
+    first = row.get("next_run_at")
+    # Sources of these tests run once a year or only when asked for.
+    next_run_times = [first.replace(year=first.year + number) for number in range(3)] if first else []
+    return {"next_run_at": None, **row, "source_id": source_id, "next_run_times": next_run_times}
 
 
 async def new_server(organization: StockedOrganization) -> McpServerView:
@@ -89,7 +92,7 @@ async def check_update(organization: StockedOrganization) -> None:
 async def check_delete(organization: StockedOrganization) -> None:
     source_id = (await new_source(organization)).source_id
     await ended_run(organization, source_id)
-    [entry] = await organization.rows("knowledge_entries", source_id=source_id)
+    entry = await organization.until_row("knowledge_entries", source_id=source_id, embedding_status="ready")
     await organization.client.knowledge_sources.delete(source_id)
     for collection in ("source_runs", "source_items"):
         assert await organization.rows(collection, source_id=source_id) == []
@@ -97,6 +100,12 @@ async def check_delete(organization: StockedOrganization) -> None:
     assert (kept["content"], kept["source_id"], kept["source_key"]) == (entry["content"], None, None)
     with pytest.raises(NotFoundError):
         await organization.client.knowledge_sources.get(source_id)
+    await organization.until_row(
+        "knowledge_entries", _id=entry["_id"], source_kind=None, source_type="reference", embedding_status="ready"
+    )
+    for types, is_found in (["file_upload"], False), (["reference"], True):
+        answer = await organization.client.knowledge.search("What does a night cost?", types=types, limit=100)
+        assert (entry["entry_id"] in {hit.entry_id for hit in answer.hits}) is is_found
 
 
 @checks("knowledge_sources.run")

@@ -193,6 +193,17 @@ async def check_list_jobs(organization: StockedOrganization) -> None:
         assert_shows(job, shown_job(row, documents=row["queued"]), names={"job_id": "_id"})
 
 
+@checks("jobs.list_all")
+async def check_list_all_jobs(organization: StockedOrganization) -> None:
+    kb_id, name = organization.kb_id, (await organization.client.knowledge_bases.get(organization.kb_id)).name
+    answer = await organization.client.jobs.list_all(limit=100)
+    rows = (await organization.rows("backfills", kb_id=kb_id))[::-1]
+    listed = [job for job in answer.jobs if job.kb_id == kb_id]
+    assert answer.total_count >= len(listed) > 0
+    for job, row in zip(listed, rows, strict=True):
+        assert_shows(job, {**shown_job(row, documents=row["queued"]), "kb_name": name}, names={"job_id": "_id"})
+
+
 @checks("jobs.get")
 async def check_get_job(organization: StockedOrganization) -> None:
     kb_id = organization.changing_kb_id
@@ -393,6 +404,16 @@ async def check_discard_dead_letter(organization: StockedOrganization) -> None:
     row = await organization.row("dead_letters", _id=letter["_id"])
     assert_shows(answer, shown_letter(row))
     assert_holds(row, discarded_by=organization.key_id, redriven_at=None)
+
+
+@checks("dead_letters.discard_many")
+async def check_discard_dead_letters(organization: StockedOrganization) -> None:
+    letters = [await new_letter(organization, name) for name in ("unwanted-1", "unwanted-2")]
+    answer = await organization.client.dead_letters.discard_many(dead_letter_ids=[each["_id"] for each in letters])
+    assert (answer.discarded_count, answer.are_more_left) == (2, False)
+    for letter in letters:
+        row = await organization.row("dead_letters", _id=letter["_id"])
+        assert_holds(row, discarded_by=organization.key_id, redriven_at=None)
 
 
 @checks("unsendable_messages.list")

@@ -199,6 +199,27 @@ async def test_letters_are_redriven_by_what_was_selected_the_oldest_first_and_ea
         assert answer == (422, "validation-error")
 
 
+async def test_open_letters_that_were_selected_are_discarded_and_no_others(
+    organization: OrganizationClient, publisher: DeadLetterPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_api.discard_dead_letter.MAX_DISCARDED", 2)
+    letter_ids = await file_letters(publisher, organization, count=5)
+    await publisher.publish(record(organization, offset=9), reason="not-json", detail="")
+    await organization.ok("POST", f"/dead-letters/{letter_ids[0]}/redrive")
+
+    async def discard_many(**selected: Any) -> tuple[int, bool]:
+        answer = await organization.ok("POST", "/dead-letters:discard", json=selected)
+        return answer["discarded_count"], answer["are_more_left"]
+
+    assert await discard_many(dead_letter_ids=[letter_ids[0], letter_ids[4], "none"]) == (1, False)
+    assert await discard_many(topic="kb-index-requests") == (0, False)
+    assert await discard_many(reason="bad-data") == (2, True)
+    discarded = {each["dead_letter_id"] for each in await listed(organization) if each["discarded_at"]}
+    assert discarded == {letter_ids[1], letter_ids[2], letter_ids[4]}, "the oldest first"
+    assert await discard_many(reason="bad-data") == (1, False)
+    assert [each["reason"] for each in await listed(organization, is_open=True)] == ["not-json"]
+
+
 async def test_letters_are_redriven_at_a_limited_rate_and_after_a_crash_those_that_are_left(
     organization: OrganizationClient, publisher: DeadLetterPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,3 +246,7 @@ async def test_the_jobs_of_a_knowledge_base_are_listed_newest_first(
     assert listed["jobs"][0] == await job_of(organization, kb_id, started["job_id"])
     second = await organization.ok("GET", f"/knowledge-bases/{kb_id}/jobs", skip=1, limit=1)
     assert second["jobs"] == listed["jobs"][1:]
+    of_all = await organization.ok("GET", "/jobs", limit=1)
+    assert of_all["jobs"][0].items() >= {**listed["jobs"][0], "kb_id": kb_id}.items()
+    rest = await organization.ok("GET", "/jobs", cursor=of_all["next_cursor"])
+    assert [each["kb_id"] for each in rest["jobs"]].count(kb_id) == 1

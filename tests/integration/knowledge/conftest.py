@@ -13,7 +13,10 @@ from kb_knowledge.apply_outcomes import OutcomeHandler
 from kb_knowledge.bootstrap import create_app
 from kb_knowledge.settings import KnowledgeSettings
 from kb_local.python_server import ModelServerProcess
+from kb_search.bootstrap import create_app as create_search_app
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import create_chat
+from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import api_keys, backfills, index_jobs
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
@@ -21,6 +24,7 @@ from tests.indexes import create_all_indexes
 from tests.integration.indexer.conftest import ModelControls, model_controls
 from tests.integration.indexer.support import replica
 from tests.integration.knowledge.author import Author
+from tests.integration.search.lifespan import running
 
 MODEL = "hash-16"
 
@@ -79,3 +83,18 @@ async def author(
     # What is left open here would become the work of the next test.
     for name in (index_jobs.NAME, backfills.NAME):
         await knowledge_database[name].delete_many({})
+
+
+@pytest.fixture
+async def search_http(knowledge_database: Database, settings: KnowledgeSettings) -> AsyncIterator[httpx.AsyncClient]:
+    search_settings = SearchSettings(local_models_api_base=settings.local_models_api_base)
+    chat = create_chat(knowledge_database, search_settings)
+    embedder = create_embedder(knowledge_database, search_settings)
+    app = create_search_app(search_settings, database=knowledge_database, embedder=embedder, chat=chat)
+    async with (
+        running(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client,
+    ):
+        yield client
+    await embedder.close()
+    await chat.close()

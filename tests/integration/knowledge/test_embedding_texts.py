@@ -1,41 +1,18 @@
 """An entry whose embedding text says something else than its content: found by both, shown as its content."""
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import httpx
 import pytest
 
 from kb_api.request_document import reindex_document
-from kb_knowledge.settings import KnowledgeSettings
-from kb_search.bootstrap import create_app
-from kb_search.settings import SearchSettings
-from kb_shared.chat.chat import create_chat
-from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.database import Database
 from tests.integration.knowledge.author import Author
-from tests.integration.search.lifespan import running
 from tests.waiting import until
 
 CONTENT: Final = "A night in London may cost at most 220 euros."
 QUESTION: Final = "How expensive is the hotel room?"
-
-
-@pytest.fixture
-async def search_http(knowledge_database: Database, settings: KnowledgeSettings) -> AsyncIterator[httpx.AsyncClient]:
-    search_settings = SearchSettings(local_models_api_base=settings.local_models_api_base)
-    chat = create_chat(knowledge_database, search_settings)
-    embedder = create_embedder(knowledge_database, search_settings)
-    app = create_app(search_settings, database=knowledge_database, embedder=embedder, chat=chat)
-    async with (
-        running(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client,
-    ):
-        yield client
-    await embedder.close()
-    await chat.close()
 
 
 async def search(author: Author, http: httpx.AsyncClient, query: str, *, mode: str) -> list[dict[str, Any]]:

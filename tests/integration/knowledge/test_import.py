@@ -1,5 +1,7 @@
 from typing import Any
 
+import httpx
+
 from kb_contracts import topics
 from kb_knowledge.settings import KnowledgeSettings
 from tests.integration.knowledge.author import Author
@@ -69,6 +71,28 @@ async def test_four_bad_items_are_skipped_and_a_second_import_changes_nothing(au
     assert await stored_rows(author) == rows
 
 
+async def test_what_was_imported_is_retrieved_and_the_linked_piece_has_score_1(
+    author: Author, search_http: httpx.AsyncClient
+) -> None:
+    await run_import(author)
+    await author.build_knowledge_base()
+    await author.index()
+    response = await search_http.post(
+        f"/v0/orgs/{author.organization_id}/knowledge:retrieve",
+        json={"query": "Which constant works?", "entity_id": "user:alice"},
+        headers={"Authorization": f"Bearer {author.key}"},
+    )
+    retrieved = response.raise_for_status().json()
+    assert (retrieved["pieces"][0]["piece_id"], retrieved["pieces"][0]["score"]) == ("rans", 1.0)
+    assert [piece["content"] for piece in retrieved["pieces"]] == ["Initialize LES from RANS", "Constant of 0.1 works"]
+    assert 0 < retrieved["pieces"][1]["score"] < 1
+    assert retrieved["sections"] == {
+        "user_profile": "specialization: turbomachinery",
+        "context": "[procedure] Initialize LES from RANS\n---\n[fact] Constant of 0.1 works\n"
+        "SPECIALIZES_IN → Technique:les (LES)",
+    }
+
+
 async def test_a_changed_item_alone_is_written(author: Author) -> None:
     await run_import(author)
     before = await stored_rows(author)
@@ -93,7 +117,12 @@ async def test_only_unreadable_json_is_refused(author: Author) -> None:
     assert report["loaded"] == NOTHING
     assert {each["section"] for each in report["skipped"]} == {"document", "metadata", "pieces", "graph.nodes"}
     many: dict[str, Any] = {"pieces": [{}] * 10_001}
-    assert await problem(author, "POST", "/knowledge:import", json=many) == (413, "body-too-large")
+    too_many = (await call(author, "POST", "/knowledge:import", json=many)).json()
+    assert (too_many["status"], too_many["type"]) == (413, "body-too-large")
+    in_parts = "Import it in parts, each of at most 10,000 items and 20 MB, with nodes before their edges."
+    assert too_many["detail"] == f"The document has 10,001 items. {in_parts}"
+    too_long = (await call(author, "POST", "/knowledge:import", content=b" " * 20_000_001)).json()
+    assert (too_long["status"], too_long["detail"]) == (413, f"Send at most 20000000 bytes. {in_parts}")
 
 
 async def test_what_is_beyond_a_limit_is_skipped(author: Author, settings: KnowledgeSettings) -> None:

@@ -42,3 +42,12 @@ async def reader(stranger: httpx.AsyncClient) -> httpx.AsyncClient:
     answer = await stranger.post("/console/sign-in", data={"api_key": API_KEY})
     assert answer.status_code == 303, answer.text
     return stranger
+
+
+@pytest.fixture
+async def admin(stranger: httpx.AsyncClient, api: FakeApi) -> httpx.AsyncClient:
+    """A browser of somebody who is signed in with the scope admin."""
+    api.answers["GET /v0/whoami"]["scopes"] = ["admin"]
+    answer = await stranger.post("/console/sign-in", data={"api_key": API_KEY})
+    assert answer.status_code == 303, answer.text
+    return stranger

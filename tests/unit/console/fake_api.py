@@ -2,25 +2,30 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import httpx
 from pydantic import BaseModel
 
+from kb_contracts.api.document_batches import BatchOutcomes
+from kb_contracts.api.document_lists import DocumentPage
 from kb_contracts.api.document_texts import DocumentText
-from kb_contracts.api.documents import AcceptedChange
+from kb_contracts.api.documents import AcceptedChange, DocumentView
 from kb_contracts.api.embedding_models import EmbeddingModelList
+from kb_contracts.api.insights import SearchInsights
 from kb_contracts.api.jobs import JobList, Reindexing, RequestedDocument, Retrying
 from kb_contracts.api.knowledge_bases import KnowledgeBaseList, KnowledgeBaseStats, KnowledgeBaseView
 from kb_contracts.api.memberships import ChunkList, DocumentList, ExplanationView
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.previews import KnowledgeBasePreview
-from kb_contracts.api.search import SearchResponse
+from kb_contracts.api.search import SearchResponse, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
+from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.whoami import WhoAmI
-from tests.unit.console import fake_runs
+from tests.unit.console import fake_runs, operator_pages
+from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
 DOCUMENT_ID: Final = "handbook"
@@ -42,15 +47,25 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_DOCUMENT}/retry": RequestedDocument,
     f"POST {_DOCUMENT}/reindex": RequestedDocument,
     f"POST {_KB}/search": SearchResponse,
+    "POST /knowledge-bases/search": SearchSeveralResponse,
     f"POST {_KB}/search/explain": SearchExplanationView,
+    "GET /insights/searches": SearchInsights,
+    f"GET {_KB}/tool": ToolSchemaView,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
     f"POST {_KB}/reindex": Reindexing,
     f"POST {_KB}/retry-failed": Retrying,
+    "GET /documents": DocumentPage,
+    f"GET /documents/{DOCUMENT_ID}": DocumentView,
+    "POST /documents:batch": BatchOutcomes,
     "GET /tags": TagList,
     "POST /tags": TagView,
     "GET /embedding-models": EmbeddingModelList,
+    **operator_pages.MODELS,
+    **KNOWLEDGE_ANSWERS,
 }
+
+_CREATING: Final = frozenset({"POST /knowledge-bases", "POST /knowledge-entries"})
 
 
 def example_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -68,6 +83,8 @@ class FakeApi:
         self.answers = {call: example_of(model) for call, model in (_MODELS | fake_runs.MODELS).items()}
         fake_runs.connect_runs(self.answers)
         self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
+        for placement in self.answers["GET /documents"]["documents"][0]["knowledge_bases"]:
+            placement["status"] = "failed"
         self.problems: dict[str, httpx.Response] = {}
         """Refusals by call, instead of answers."""
         self.calls: list[str] = []
@@ -79,6 +96,8 @@ class FakeApi:
         """Query parameters of the last request of each call."""
         self.sent_headers: dict[str, httpx.Headers] = {}
         """Headers of the last request of each call."""
+        self.texts: dict[str, str] = {}
+        """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
@@ -91,10 +110,13 @@ class FakeApi:
         for call in self.answers:
             self.refuse(call, status, slug)
 
-    def replace_texts(self, replace: Callable[[str], str], *, names: frozenset[str]) -> None:
-        """Replace all texts with these names, however deep they are."""
-        for answer in self.answers.values():
-            _replace(answer, replace, names)
+    def replace_texts(
+        self, replace: Callable[[str], str], *, names: frozenset[str], calls: Collection[str] | None = None
+    ) -> None:
+        """Replace all texts with these names, however deep they are, in the answers to all or to these calls."""
+        for call, answer in self.answers.items():
+            if calls is None or call in calls:
+                _replace(answer, replace, names)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/v0/orgs/acme")
@@ -109,10 +131,13 @@ class FakeApi:
             return self.problems[call]
         if request.method == "PUT" and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
+        if call in self.texts and request.headers["accept"] != "application/json":
+            return httpx.Response(200, text=self.texts[call])
         if call not in self.answers:
             self.refuse(call, 404, "not-found")
             return self.problems[call]
-        return httpx.Response(200, json=self.answers[call], headers=self.headers.get(call))
+        status = 201 if call in _CREATING else 200
+        return httpx.Response(status, json=self.answers[call], headers=self.headers.get(call))
 
 
 def _parse(body: bytes) -> Any:

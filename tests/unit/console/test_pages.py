@@ -5,8 +5,10 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+from tests.unit.console import operator_pages
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
 from tests.unit.console.fake_runs import PAGES_OF_RUNS
+from tests.unit.console.knowledge_pages import KNOWLEDGE_PAGES, WITHOUT_CALLS
 
 ORG = "/console/orgs/acme"
 KB = f"{ORG}/knowledge-bases/{KB_ID}"
@@ -20,9 +22,18 @@ PAGES = [
     f"{KB}/documents/{DOCUMENT_ID}?cited=gone",
     f"{KB}/search",
     f"{KB}/search?q=leave&mode=text&absent=handbook",
+    f"{KB}/search?q=leave&compare=true&b_mode=text&key=year&op=$gte&value=2020",
+    f"{ORG}/documents",
+    f"{ORG}/documents?in_no_kb=true&status=failed",
+    f"{ORG}/search",
+    f"{ORG}/search?q=leave&kb_ids={KB_ID}",
+    f"{KB}/settings",
+    f"{KB}/tool",
     f"{KB}/delete",
     f"{KB}/reindex",
     *PAGES_OF_RUNS,
+    *operator_pages.PAGES,
+    *KNOWLEDGE_PAGES,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -39,22 +50,29 @@ class FoundLinks(HTMLParser):
             self.links.add(found)
 
 
-@pytest.mark.parametrize("page", PAGES)
-async def test_a_page_is_shown_and_so_are_all_pages_that_it_links_to(reader: httpx.AsyncClient, page: str) -> None:
-    shown = await reader.get(page)
-    assert shown.status_code == 200, shown.text
-    for link in FoundLinks(shown.text).links:
-        assert (await reader.get(link, follow_redirects=True)).status_code == 200, link
+async def test_all_pages_are_shown_and_so_is_what_they_link_to(admin: httpx.AsyncClient) -> None:
+    links: dict[str, str] = {}
+    for page in PAGES:
+        shown = await admin.get(page)
+        assert shown.status_code == 200, shown.text
+        links |= dict.fromkeys(FoundLinks(shown.text).links, page)
+    for link, page in links.items():
+        if link.startswith("/"):
+            assert (await admin.get(link, follow_redirects=True)).status_code == 200, f"{link} on {page}"
 
 
-WITH_TEXTS = [page for page in PAGES if page != f"{KB}/search"]
+WITH_TEXTS = [
+    page
+    for page in PAGES
+    if page not in {f"{KB}/search", f"{ORG}/search", *WITHOUT_CALLS, *operator_pages.WITHOUT_TEXTS}
+]
 HOSTILE = '"><script>alert(1)</script><b hx-get="/console/x" hx-trigger="load" onclick=\'y\'>{{ 7 * 7 }}\u202e'
 TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
      "heading_path", "detail", "tag_ids", "shared_tag_ids", "knowledge_base_tag_ids", "tag_id", "key_name", "query",
-     "trace_id", "embedding_model", "chunker_type", "text_analyzer", "provider", "type",
-     "title", "answer", "text", "model", "arguments", "tool", "instructions", "tool_name",
-     "tool_description", "kb_name"}
+     "trace_id", "title", "excerpt", "text", "entry_title", "label", "tags", "messages", "entity_id", "node_id",
+     "specialization", "embedding_model", "chunker_type", "text_analyzer", "provider", "type", "answer", "model",
+     "arguments", "tool", "instructions", "tool_name", "tool_description", "kb_name"}
 )  # fmt: skip
 
 
@@ -77,21 +95,23 @@ class FoundMarkup(HTMLParser):
 @pytest.mark.parametrize("page", [*WITH_TEXTS, f"{KB}/search?q=%3Cscript%3E&absent=%22%3E%3Cb%3E"])
 @pytest.mark.parametrize("headers", [{}, PARTIAL], ids=["page", "part"])
 async def test_nothing_that_users_write_becomes_markup(
-    reader: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
+    admin: httpx.AsyncClient, api: FakeApi, page: str, headers: dict[str, str]
 ) -> None:
     api.replace_texts(lambda text: text + HOSTILE, names=TEXTS)
+    api.replace_texts(lambda text: text + HOSTILE, names=operator_pages.TEXTS, calls=operator_pages.MODELS)
     api.answers[f"GET /knowledge-bases/{KB_ID}/documents/{DOCUMENT_ID}/explain"]["reason"] += HOSTILE
-    shown = await reader.get(page, headers=headers)
+    api.answers[f"GET /knowledge-bases/{KB_ID}/tool"]["type"] = "function"
+    shown = await admin.get(page, headers=headers)
     assert shown.status_code == 200
     assert "alert(1)" in shown.text
     assert "7 * 7" in shown.text, "templates are not rendered twice"
     assert FoundMarkup(shown.text).found == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "?q=" not in page])
-async def test_a_refusal_is_shown_in_the_words_of_the_api(reader: httpx.AsyncClient, api: FakeApi, page: str) -> None:
+@pytest.mark.parametrize("page", [page for page in PAGES if "?q=" not in page and page not in WITHOUT_CALLS])
+async def test_a_refusal_is_shown_in_the_words_of_the_api(admin: httpx.AsyncClient, api: FakeApi, page: str) -> None:
     api.refuse_all(404, "not-found")
-    shown = await reader.get(page)
+    shown = await admin.get(page)
     assert shown.status_code == 404
     assert "Detail of not-found." in shown.text
     assert "r-1" in shown.text
@@ -175,6 +195,19 @@ async def test_a_preview_shows_chunks_and_what_they_repeat(reader: httpx.AsyncCl
     assert '<mark class="c1 overlap" title="chunk 0 and 1">two.</mark>' in part
     page = await reader.post(f"{ORG}/knowledge-bases/preview", data=form)
     assert (page.status_code, 'value="not-yet"' in page.text, "<mark" in page.text) == (200, True, True)
+
+
+async def test_a_preview_can_be_of_a_stored_document_or_of_a_file(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    form = {"name": "x", "sample_document": DOCUMENT_ID, "sample": "ignored"}
+    assert (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).status_code == 200
+    sent = api.bodies["POST /knowledge-bases/preview"]
+    assert (sent["document_id"], sent.get("text")) == (DOCUMENT_ID, None)
+    files = {"sample_file": ("note.md", b"# Note\n\nThe key is under the mat.")}
+    page = await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data=form, files=files)
+    assert (page.status_code, 'value="x"' in page.text) == (200, True)
+    assert "The key is under the mat." in api.bodies["POST /knowledge-bases/preview"]["text"]
+    nothing = await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data=form, files={"sample_file": ("", b"")})
+    assert (nothing.status_code, "Choose a file first" in nothing.text) == (422, True)
 
 
 async def test_a_knowledge_base_is_deleted_only_by_its_name(reader: httpx.AsyncClient, api: FakeApi) -> None:

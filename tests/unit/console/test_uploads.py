@@ -41,6 +41,6 @@ async def test_an_upload_needs_a_file_a_tag_and_a_size_within_the_limit(reader: 
     nothing = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("", b"")}, headers=AS_SCRIPT)
     assert nothing.json()["detail"] == "Choose a file first."
     untagged = await reader.post(UPLOADS, files={"file": ("a.txt", b"a")}, headers=AS_SCRIPT)
-    assert "no tag" in untagged.json()["detail"]
+    assert "There is no tag" in untagged.json()["detail"]
     huge = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("a.txt", b"a" * 20_200_000)})
     assert (huge.status_code, "20.1" in huge.text) == (413, True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_knowledge.sources.schedule import MAX_JITTER, InvalidCron, check_cron, next_run_at
+from kb_knowledge.sources.schedule import MAX_JITTER, InvalidCron, check_cron, list_next_runs, next_run_at
 
 NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
 
@@ -22,6 +22,13 @@ def test_a_source_runs_at_the_next_match_and_a_little_later(cron_expression: str
     after = (NOON + MAX_JITTER).astimezone(timezone(timedelta(hours=5)))
     found = next_run_at(cron_expression, source_id="a", after=after)
     assert match <= found <= match + MAX_JITTER
+
+
+def test_the_next_times_are_those_at_which_the_source_will_run() -> None:
+    first = next_run_at("0 6 * * MON-FRI", source_id="a", after=NOON)
+    times = list_next_runs("0 6 * * MON-FRI", source_id="a", first=first)
+    assert [each.date() - NOON.date() for each in times] == [timedelta(days) for days in (1, 4, 5)]
+    assert times[1] == next_run_at("0 6 * * MON-FRI", source_id="a", after=first)
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)), st.text(max_size=5))  # noqa: DTZ001

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from kb_search.authoring.agent_tools import default_tool_name
 from kb_search.mcp.document_chunks import DocumentChunks
@@ -196,6 +196,8 @@ def test_chunking_four_times_the_text_takes_about_four_times_as_long(chunker: Fu
     assert not {shape: found for shape in SHAPES[::3] if (found := complaint(chunker, shape.text))}
 
 
+# Each example tries more than a hundred functions.
+@settings(max_examples=settings().max_examples // 3)
 @given(mixed)
 def test_no_mixture_of_characters_takes_more_than_linear_time(shape: Shape) -> None:
     tried = OF_SEARCH | OF_INDEXING | PATTERNS

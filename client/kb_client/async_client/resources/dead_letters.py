@@ -3,7 +3,13 @@ from collections.abc import Sequence
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
-from kb_contracts.api.dead_letters import DeadLetterCounts, DeadLetterList, DeadLetterView, RedrivenDeadLetters
+from kb_contracts.api.dead_letters import (
+    DeadLetterCounts,
+    DeadLetterList,
+    DeadLetterView,
+    DiscardedDeadLetters,
+    RedrivenDeadLetters,
+)
 
 
 class AsyncDeadLetters(AsyncResource):
@@ -56,6 +62,25 @@ class AsyncDeadLetters(AsyncResource):
             "/dead-letters/{dead_letter_id}/discard",
             DeadLetterView,
             ids={"dead_letter_id": dead_letter_id},
+        )
+
+    @operation
+    def discard_many(
+        self,
+        *,
+        topic: str | Unset | None = UNSET,
+        reason: str | Unset | None = UNSET,
+        dead_letter_ids: Sequence[str] | Unset | None = UNSET,
+    ) -> ApiCall[DiscardedDeadLetters]:
+        """Mark open dead letters as ones not to be sent again, at most 1,000; without an argument, all.
+
+        Repeat the call while `are_more_left`.
+        """
+        return ApiCall(
+            "POST",
+            "/dead-letters:discard",
+            DiscardedDeadLetters,
+            body=without_unset({"topic": topic, "reason": reason, "dead_letter_ids": dead_letter_ids}),
         )
 
     @listing

@@ -1,6 +1,6 @@
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
-from kb_contracts.api.jobs import JobList, JobView
+from kb_contracts.api.jobs import JobList, JobOfKnowledgeBase, JobView, OrganizationJobList
 
 
 class AsyncJobs(AsyncResource):
@@ -16,6 +16,19 @@ class AsyncJobs(AsyncResource):
             "/knowledge-bases/{kb_id}/jobs",
             JobList,
             ids={"kb_id": kb_id},
+            query={"cursor": cursor, "skip": skip, "limit": limit},
+            items=lambda page: page.jobs,
+        )
+
+    @listing
+    def list_all(
+        self, *, cursor: str | None = None, skip: int | None = None, limit: int | None = None
+    ) -> PageCall[OrganizationJobList, JobOfKnowledgeBase]:
+        """Return a page of the jobs of all knowledge bases, the newest first."""
+        return PageCall(
+            "GET",
+            "/jobs",
+            OrganizationJobList,
             query={"cursor": cursor, "skip": skip, "limit": limit},
             items=lambda page: page.jobs,
         )

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.knowledge.formatters.format_string import compile_format_string
 from kb_contracts.knowledge.formatters.handlebars import compile_handlebars
 from kb_contracts.knowledge.formatters.render_budget import MAX_TEMPLATE_CHARACTERS
@@ -19,7 +19,7 @@ class FormatterTemplate(StrictModel):
     """A template that writes the sections of an info type."""
 
     kind: FormatterKind = Field(description="Language of the template; of the first two a safe subset.")
-    template: Annotated[Text, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] = Field(
+    template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS), AfterValidator(storable)] = Field(
         description="Template with the variables `text` (the section as by default), `metadata`, `global_metadata`, "
         "`pieces` and `relations`."
     )

@@ -17,15 +17,20 @@ document.addEventListener("htmx:config:request", (event) => {
   if (document.hidden && event.target.id === "poll") event.preventDefault();
 });
 
-// Copying: only where there is a script, so the button is made here.
-for (const command of document.querySelectorAll("[data-copy]")) {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "small secondary outline" });
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(command.textContent);
-    button.textContent = "Copied";
-  });
-  command.after(button);
-}
+// Copying: only where there is a script, so the button is made here; again for parts of the page that were replaced.
+const addCopyButtons = () => {
+  for (const command of document.querySelectorAll("[data-copy]")) {
+    if (command.nextElementSibling?.matches(".copy")) continue;
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "copy small secondary outline" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "Copied";
+    });
+    command.after(button);
+  }
+};
+addCopyButtons();
+new MutationObserver(addCopyButtons).observe(document.body, { childList: true, subtree: true });
 
 // Uploads: fetch tells no progress, XMLHttpRequest does. Without a script the form sends all files at once.
 const uploads = document.getElementById("uploads");
@@ -112,6 +117,30 @@ document.getElementById("choice")?.addEventListener("change", () => {
   }
   history.replaceState(null, "", `?${chosen}`);
 });
+
+// Charts: stacked bars of a table's body. The first column has the days, cells with `data-value` the amounts.
+for (const place of document.querySelectorAll("[data-chart]")) drawChart(place, document.getElementById(place.dataset.chart));
+
+function drawChart(place, body) {
+  const amounts = (row) => [...row.querySelectorAll("[data-value]")].map((cell) => Number(cell.dataset.value));
+  const rows = [...body.rows];
+  const labels = [...body.parentElement.tHead.rows[0].cells].slice(1, 1 + amounts(rows[0]).length).map((cell) => cell.textContent);
+  const days = rows.map((row) => Date.parse(`${row.cells[0].textContent}T00:00Z`) / 1000);
+  // Each bar begins at zero, so the highest sum is drawn first and the others over it.
+  const sums = labels.map((_, last) => rows.map((row) => amounts(row).slice(0, last + 1).reduce((sum, each) => sum + each, 0)));
+  const colours = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#9c755f", "#76b7b2"];
+  const ink = getComputedStyle(document.body).color;
+  const axis = { stroke: ink, grid: { stroke: ink, width: 0.2 }, ticks: { show: false } };
+  const bars = uPlot.paths.bars({ size: [0.8, 60] });
+  const series = labels.map((label, at) => ({ label, fill: colours[at % colours.length], stroke: colours[at % colours.length], width: 0, paths: bars, points: { show: false } }));
+  const size = () => ({ width: Math.max(place.clientWidth, 200), height: 220 });
+  const chart = new uPlot({
+    ...size(), series: [{}, ...series.reverse()], axes: [{ ...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(5, 10)) }, axis], cursor: { show: false }, legend: { live: false },
+    tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
+    scales: { x: { range: (_, from, to) => [from - 43200, to + 43200] }, y: { range: (_, __, most) => [0, most || 1] } },
+  }, [days, ...sums.reverse()], place);
+  new ResizeObserver(() => chart.setSize(size())).observe(place);
+}
 
 // A passage that the address names gets the focus.
 document.querySelector(".cited")?.focus();

@@ -5,13 +5,15 @@ from typing import Annotated
 from fastapi import Query
 
 from kb_api.dependencies import Cursors, Database, MessageLimits, Reader, Settings, Writer
-from kb_api.discard_dead_letter import discard_dead_letter
+from kb_api.discard_dead_letter import discard_dead_letter, discard_dead_letters
 from kb_api.redrive_dead_letter import redrive_dead_letter, visible_organizations
 from kb_api.redrive_dead_letters import redrive_dead_letters
 from kb_contracts.api.dead_letters import (
     DeadLetterCounts,
     DeadLetterList,
     DeadLetterView,
+    DiscardDeadLetters,
+    DiscardedDeadLetters,
     LetterWord,
     OpenDeadLetters,
     RedriveDeadLetters,
@@ -133,6 +135,28 @@ async def redrive_many(
     return RedrivenDeadLetters(
         redriven_count=done.redriven, too_large_count=done.too_large, are_more_left=done.are_more_left
     )
+
+
+@router.post(
+    "/dead-letters:discard",
+    operation_id="dead_letters.discard_many",
+    summary="Discard several dead letters",
+    response_model=DiscardedDeadLetters,
+)
+async def discard_many(
+    database: Database, settings: Settings, caller: Writer, body: DiscardDeadLetters
+) -> DiscardedDeadLetters:
+    """Mark open dead letters as ones that are not to be sent again, the oldest first: at most 1,000 of them.
+
+    Repeat the request while `are_more_left`.
+    """
+    done = await discard_dead_letters(
+        database,
+        visible_organizations(caller, operator_organization=settings.operator_organization),
+        LetterFilter(topic=body.topic, reason=body.reason, letter_ids=body.dead_letter_ids),
+        by=caller.key_id,
+    )
+    return DiscardedDeadLetters(discarded_count=done.discarded, are_more_left=done.are_more_left)
 
 
 @router.post(

@@ -8,7 +8,15 @@ from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_b
 from kb_api.rebuild_search_indexes import rebuild_search_indexes
 from kb_api.routes.knowledge_bases import views
 from kb_api.run_job import JobProgress
-from kb_contracts.api.jobs import JobList, JobView, Reindexing, RequestedDocument, Retrying
+from kb_contracts.api.jobs import (
+    JobList,
+    JobOfKnowledgeBase,
+    JobView,
+    OrganizationJobList,
+    Reindexing,
+    RequestedDocument,
+    Retrying,
+)
 from kb_contracts.api.knowledge_base_batches import ActionOutcomes, BatchOfActions
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_shared.http.cursors import CursorParameter, CursorScope
@@ -16,6 +24,7 @@ from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
+from kb_shared.mongo import knowledge_bases
 
 router = organization_router("jobs")
 
@@ -103,6 +112,41 @@ async def list_jobs(
         jobs=[_view(job) for job in jobs],
         total_count=total_count,
         next_cursor=cursors.create_next(scope, jobs, limit=limit, position=lambda shown: shown.job.job_id),
+    )
+
+
+@router.get(
+    "/jobs",
+    operation_id="jobs.list_all",
+    summary="List the jobs of all knowledge bases",
+    response_model=OrganizationJobList,
+)
+async def list_all_jobs(
+    database: Database,
+    cursors: Cursors,
+    caller: Reader,
+    *,
+    cursor: CursorParameter = None,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+) -> OrganizationJobList:
+    """List the jobs of all knowledge bases with their progress, newest first."""
+    scope = CursorScope(caller.organization_id, "all-jobs", {})
+    before = cursors.read(scope, cursor, skip=skip)
+    found, total_count = await run_job.list_jobs_of_organization(
+        database, caller, before=before, skip=skip, limit=limit
+    )
+    kb_ids = {each.job.kb_id for each in found}
+    names = await knowledge_bases.find_names(database, caller.organization_id, kb_ids=kb_ids)
+    return OrganizationJobList(
+        jobs=[
+            JobOfKnowledgeBase(
+                **_view(each).model_dump(), kb_id=each.job.kb_id, kb_name=names.get(each.job.kb_id, each.job.kb_id)
+            )
+            for each in found
+        ],
+        total_count=total_count,
+        next_cursor=cursors.create_next(scope, found, limit=limit, position=lambda shown: shown.job.job_id),
     )
 
 

@@ -81,6 +81,7 @@ async def create(
 @open_to_limited_keys
 async def list_all(
     database: Database,
+    settings: Settings,
     caller: Reader,
     *,
     skip: Skip = 0,
@@ -103,7 +104,9 @@ async def list_all(
         kb_ids=caller.kb_ids,
     )
     return KnowledgeBaseList(
-        knowledge_bases=await views(database, caller.organization_id, kbs), total_count=total_count
+        knowledge_bases=await views(database, caller.organization_id, kbs),
+        total_count=total_count,
+        allowed_count=settings.max_knowledge_bases,
     )
 
 

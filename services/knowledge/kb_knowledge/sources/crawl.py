@@ -104,13 +104,15 @@ class Crawler:
         if fetched.status == HTTPStatus.NOT_MODIFIED and known is not None:
             return ReadItem(ItemOutcome.UNCHANGED, key=item.address, found=self._items(known.links, item))
         if fetched.redirect_to is not None:
-            return self._follow(item, fetched.redirect_to)
+            return self._follow(item, fetched.redirect_to, known)
         return self._explain_status(item, fetched.status, known)
 
     def _explain_status(self, item: FrontierItem, status: int, known: KnownItem | None) -> ReadItem:
+        message = f"the server answered with {status}"
+        if known is None and _is_first(item):
+            return self._fail(item, f"{message}; check the url of the source", known)
         if status in _GONE:
             return ReadItem(ItemOutcome.GONE)
-        message = f"the server answered with {status}"
         if known is None and status // 100 == _CLIENT_ERROR and status not in _MAY_PASS:
             return ReadItem(ItemOutcome.SKIPPED, message=message)
         return self._fail(item, message, known)
@@ -123,6 +125,7 @@ class Crawler:
             message=message,
             bytes_read=bytes_read,
             found=self._items(known.links, item) if known else (),
+            problem=f"the first page was not read: {message}" if _is_first(item) else None,
         )
 
     async def _fetch(self, url: str, known: KnownItem | None) -> Fetched:
@@ -177,9 +180,11 @@ class Crawler:
             found=self._items(links, item),
         )
 
-    def _follow(self, item: FrontierItem, location: str) -> ReadItem:
+    def _follow(self, item: FrontierItem, location: str, known: KnownItem | None) -> ReadItem:
         target = canonical_url(location, base=item.address)
         if target is None or not self._plan.scope.contains(target):
+            if _is_first(item):
+                return self._fail(item, _explain_redirect(target), known)
             return ReadItem(ItemOutcome.SKIPPED, message="it redirects to an address outside of the source")
         if item.redirects >= MAX_REDIRECTS or target == item.address:
             return ReadItem(ItemOutcome.SKIPPED, message=f"it redirects more than {MAX_REDIRECTS} times")
@@ -254,6 +259,20 @@ class Crawler:
             # As if the server had failed: nothing may be fetched.
             return HTTPStatus.SERVICE_UNAVAILABLE, b""
         return fetched.status, fetched.body[:MAX_ROBOTS_BYTES]
+
+
+def _is_first(item: FrontierItem) -> bool:
+    """Return whether it is the first page, or one that the first page redirects to."""
+    return item.depth == 0
+
+
+def _explain_redirect(target: str | None) -> str:
+    if target is None:
+        return "it redirects to something that is no address of a web page; check the url of the source"
+    return (
+        f"it redirects to {origin_of(target)}, outside of the source; set the url of the source to the address that it "
+        "leads to, or add that to its prefixes"
+    )
 
 
 def _charset(fetched: Fetched) -> str | None:

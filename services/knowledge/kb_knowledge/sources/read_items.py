@@ -26,6 +26,8 @@ class ReadItem:
     bytes_read: int = 0
     found: tuple[FrontierItem, ...] = ()
     """Items that it leads to."""
+    problem: str | None = None
+    """Why the source as a whole can't be read as it is meant to be, in words."""
 
 
 class SourceUnusable(Exception):
@@ -53,22 +55,24 @@ async def read_items(
     """Read all items of a frontier, also those that are found meanwhile.
 
     Returns:
-        The limit that left items out, as a sentence; None if all were read.
+        Why items were left out, in words: the problem of an item that leads to others, or a limit; None if none were.
 
     Raises:
         SourceUnusable: item after item failed.
     """
     failures = 0
+    problem: str | None = None
     totals = await frontier.totals()
     while taken := await frontier.claim_next():
         item = taken.item
         await failpoints.reach("source.after_take")
         if limit := _reached_limit(totals, limits):
-            return limit
+            return problem or limit
         if taken.attempt > MAX_ATTEMPTS:
             read_item = ReadItem(ItemOutcome.FAILED, message="the runner ended each time it was read; leave it out")
         else:
             read_item = await read(item)
+        problem = problem or read_item.problem
         await frontier.add(read_item.found)
         await failpoints.reach("source.after_links")
         if read_item.message:
@@ -82,7 +86,7 @@ async def read_items(
             failures = failures + 1 if read_item.outcome is ItemOutcome.FAILED else 0
         if failures >= MAX_FAILURES_AT_ONCE:
             raise SourceUnusable(f"{failures} items in a row failed; see the messages of the run")
-    return None
+    return problem
 
 
 def _reached_limit(totals: FrontierTotals, limits: ReadLimits) -> str | None:

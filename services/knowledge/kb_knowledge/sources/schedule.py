@@ -31,6 +31,18 @@ def next_run_at(cron_expression: str, *, source_id: str, after: datetime) -> dat
     return _next_match(cron_expression, after.astimezone(UTC) - jitter) + jitter
 
 
+def list_next_runs(cron_expression: str, *, source_id: str, first: datetime, count: int = 3) -> list[datetime]:
+    """Return `first` and the times of the runs after it, at most `count` in all."""
+    times = [first]
+    try:
+        while len(times) < count:
+            times.append(next_run_at(cron_expression, source_id=source_id, after=times[-1]))
+    except InvalidCron:
+        # There is no further one.
+        pass
+    return times
+
+
 def check_cron(cron_expression: str, *, now: datetime) -> None:
     """Raise InvalidCron unless the expression has a next time."""
     _next_match(cron_expression, now.astimezone(UTC))

@@ -8,19 +8,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import (
-    EmbeddingText,
-    Metadata,
-    Page,
-    Revision,
-    TagIds,
-    Text,
-    check_embedding_text,
-)
+from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, check_embedding_text, storable
 from kb_contracts.identifiers import Identifier
 
 FORMAT: Final = "kbx"
@@ -127,7 +119,7 @@ class FileConfiguration(FileModel):
     """FileConfiguration of the KB, in `knowledge_base.json`."""
 
     name: VisibleName
-    description: Annotated[Text, Field(max_length=2_000)]
+    description: Annotated[str, Field(max_length=2_000), AfterValidator(storable)]
     tag_ids: Annotated[list[Identifier], Field(max_length=100)]
     chunker_type: FileChunker
     chunk_size: Annotated[int, Field(ge=50, le=2_000)]
@@ -152,17 +144,17 @@ class FileConfiguration(FileModel):
 
 class TagLine(FileModel):
     tag_id: Identifier
-    name: Annotated[Text, Field(max_length=200)] | None
+    name: Annotated[str, Field(max_length=200), AfterValidator(storable)] | None
 
 
 class DocumentLine(FileModel):
     """Line of `documents.jsonl`; the lines are in the order of `document_id`."""
 
     document_id: Identifier
-    document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
+    document_name: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(storable)]
     upload_date: Moment
-    content_type: Annotated[Text, Field(max_length=128)] | None
-    source_digest: Annotated[Text, Field(max_length=128)] | None = None
+    content_type: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None
+    source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
     """Absent in files of version 1."""
     tag_ids: TagIds
     metadata: Metadata | None

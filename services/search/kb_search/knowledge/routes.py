@@ -1,6 +1,7 @@
 from typing import Annotated, Final
 
 from fastapi import Query
+from pydantic import AfterValidator
 
 from kb_contracts.api.knowledge_retrieval import (
     EntryHit,
@@ -9,7 +10,7 @@ from kb_contracts.api.knowledge_retrieval import (
     RetrieveKnowledge,
 )
 from kb_contracts.api.search import SearchOrigin
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.reserved_ids import find_entry_id
 from kb_search.dependencies import EntrySearch, KnowledgeRetrieval, RequestLimits, SearchKey
 from kb_search.knowledge.retrieve_knowledge import KnowledgeQuery
@@ -48,7 +49,11 @@ async def search_entries(
     limits: RequestLimits,
     key: SearchKey,
     *,
-    q: Annotated[Text, Query(min_length=1, max_length=1_000, description="Question or words to search for.")],
+    q: Annotated[
+        str,
+        Query(min_length=1, max_length=1_000, description="Question or words to search for."),
+        AfterValidator(storable),
+    ],
     limit: Annotated[int, Query(ge=1, le=100, description="Greatest number of passages.")] = 20,
     types: Annotated[
         str | None,

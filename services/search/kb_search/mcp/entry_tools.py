@@ -7,7 +7,8 @@ from pydantic import BaseModel, Field
 
 from kb_client.async_client.client import AsyncClient
 from kb_contracts.api.knowledge_entries import EmbeddingErrorView, EmbeddingStatus, EntryView
-from kb_contracts.api.model import StrictModel
+from kb_contracts.api.model import StrictModel, optional_change
+from kb_contracts.documents import MAX_CHARACTERS_WITH_EMBEDDING_TEXT
 from kb_contracts.knowledge.entry_fields import MAX_ENTRY_TAGS, MAX_TITLE_CHARACTERS, KnowledgeTypeName
 from kb_search.mcp.management_tool import ADDS, CHANGES, READS, ManagementTool
 from kb_shared.mongo.api_keys import Scope
@@ -53,25 +54,19 @@ TypeArgument = Annotated[
         "(a-z, 0-9 and _). knowledge_search can be limited to types.",
     ),
 ]
-KnowledgeTypeArgument = Annotated[
-    KnowledgeTypeName,
-    Field(description="Makes the entry a piece, which is also put into prompts, and says what it is."),
-]
-InfoTypeArgument = Annotated[
-    str,
-    Field(
-        max_length=64,
-        description="Section of prompts that a piece goes to: user_profile, instructions, context, skills, or a name "
-        "of your own.",
-    ),
-]
-EntryEntityArgument = Annotated[
-    str,
-    Field(
-        max_length=201,
-        description="Entity that it is about, as <type>:<name>, such as user:alice. Without it, it applies to all.",
-    ),
-]
+InfoTypeArgument = Annotated[str, Field(max_length=64)]
+EntryEntityArgument = Annotated[str, Field(max_length=201)]
+EmbeddingTextArgument = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS_WITH_EMBEDDING_TEXT)]
+
+_KNOWLEDGE_TYPE: Final = "Makes the entry a piece, which is also put into prompts, and says what it is."
+_INFO_TYPE: Final = (
+    "Section of prompts that a piece goes to: user_profile, instructions, context, skills, or a name of your own."
+)
+_ENTITY_ID: Final = "Entity that it is about, as <type>:<name>, such as user:alice."
+_EMBEDDING_TEXT: Final = (
+    "Text that searches compare with questions in place of the content, such as the questions that it answers. "
+    f"Searches show the content. With it, each of the two has at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT} characters."
+)
 
 
 class _ManagedEntry(StrictModel):
@@ -89,19 +84,23 @@ class _WritingArguments(StrictModel):
     )
     type: TypeArgument = "note"
     tags: EntryTagsArgument = Field(default_factory=list)
-    knowledge_type: KnowledgeTypeArgument | None = None
-    info_type: InfoTypeArgument | None = None
-    entity_id: EntryEntityArgument | None = None
+    knowledge_type: KnowledgeTypeName | None = Field(default=None, description=_KNOWLEDGE_TYPE)
+    info_type: InfoTypeArgument | None = Field(default=None, description=_INFO_TYPE)
+    entity_id: EntryEntityArgument | None = Field(
+        default=None, description=f"{_ENTITY_ID} Without it, it applies to all."
+    )
+    embedding_text: EmbeddingTextArgument | None = Field(default=None, description=_EMBEDDING_TEXT)
 
 
 class _EntryUpdateArguments(_ManagedEntry):
-    title: TitleArgument | None = None
-    content: ContentArgument | None = None
-    type: TypeArgument | None = None
-    tags: EntryTagsArgument | None = None
-    knowledge_type: KnowledgeTypeArgument | None = None
-    info_type: InfoTypeArgument | None = None
-    entity_id: EntryEntityArgument | None = None
+    title: TitleArgument = optional_change()
+    content: ContentArgument = optional_change()
+    type: TypeArgument = optional_change()
+    tags: EntryTagsArgument = optional_change()
+    knowledge_type: KnowledgeTypeName | None = optional_change(f"{_KNOWLEDGE_TYPE} null: the entry is no piece.")
+    info_type: InfoTypeArgument | None = optional_change(f"{_INFO_TYPE} null: none.")
+    entity_id: EntryEntityArgument | None = optional_change(f"{_ENTITY_ID} null: it applies to all.")
+    embedding_text: EmbeddingTextArgument | None = optional_change(f"{_EMBEDDING_TEXT} null: the content is embedded.")
     revision: int | None = Field(
         default=None,
         ge=1,
@@ -166,6 +165,7 @@ class ReadEntry(WrittenEntry):
     cites_30d: int
     created_at: datetime
     updated_at: datetime
+    embedding_text: str | None
     content: str
     next_start: int | None
 
@@ -186,7 +186,7 @@ async def _get(client: AsyncClient, arguments: _ReadingArguments) -> BaseModel:
 
 
 async def _update(client: AsyncClient, arguments: _EntryUpdateArguments) -> BaseModel:
-    changes: dict[str, Any] = arguments.model_dump(exclude={"entry_id", "revision"}, exclude_none=True)
+    changes: dict[str, Any] = arguments.model_dump(exclude={"entry_id", "revision"}, exclude_unset=True)
     etag = None if arguments.revision is None else f'"{arguments.revision}"'
     return _written(await client.knowledge_entries.update(arguments.entry_id, **changes, if_match=etag))
 
@@ -235,7 +235,8 @@ ENTRY_TOOLS: Final = (
     ),
     ManagementTool(
         "update_entry",
-        "Change fields of an entry; those that are left out stay as they are. `content` and `tags` replace the whole "
+        "Change fields of an entry; those that are left out stay as they are, and null removes what knowledge_type, "
+        "info_type, entity_id or embedding_text says. `content` and `tags` replace the whole "
         "of what is there, so read the entry with get_entry first, all parts of it, and pass its `revision`. Id and "
         "citations stay; searches find the old text until the new one is indexed. An entry with a `source_id` gets "
         "the text of its source again when that changes: correct it at the source.",

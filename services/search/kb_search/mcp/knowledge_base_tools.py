@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from kb_client.async_client.client import AsyncClient
 from kb_contracts.api.memberships import DocumentStatus
-from kb_contracts.api.model import StrictModel
+from kb_contracts.api.model import StrictModel, optional_change
 from kb_contracts.identifiers import Identifier
 from kb_search.mcp.management_tool import ADDS, CHANGES, READS, ManagementTool
 
@@ -34,9 +34,9 @@ class _CreationArguments(StrictModel):
 
 
 class _UpdateArguments(_ManagedKnowledgeBase):
-    name: NameArgument | None = None
-    tag_ids: TagsArgument | None = None
-    description: DescriptionArgument | None = None
+    name: NameArgument = optional_change()
+    tag_ids: TagsArgument = optional_change()
+    description: DescriptionArgument = optional_change()
 
 
 class _ListingArguments(_ManagedKnowledgeBase):
@@ -56,7 +56,7 @@ async def _get(client: AsyncClient, arguments: _ManagedKnowledgeBase) -> BaseMod
 
 
 async def _update(client: AsyncClient, arguments: _UpdateArguments) -> BaseModel:
-    changes: dict[str, Any] = arguments.model_dump(exclude={"kb_id"}, exclude_none=True)
+    changes: dict[str, Any] = arguments.model_dump(exclude={"kb_id"}, exclude_unset=True)
     return await client.knowledge_bases.update(arguments.kb_id, **changes)
 
 

@@ -50,9 +50,13 @@ def _schema_of(arguments: type[StrictModel]) -> dict[str, Any]:
 
 
 def _simplify(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an argument without what tells a model nothing: titles, and that null is like no value."""
+    """Return the schema of an argument without what tells a model nothing: titles, and that null is like no value.
+
+    Null of an argument without a default removes what is there.
+    """
     kept = {key: value for key, value in described.items() if key != "title"}
-    if kept.get("default", kept) is None:
-        del kept["default"]
-    choices = [each for each in kept.pop("anyOf", ()) if each != {"type": "null"}]
-    return choices[0] | kept if len(choices) == 1 else kept | ({"anyOf": choices} if choices else {})
+    if kept.get("default", kept) is not None:
+        return kept
+    del kept["default"]
+    choices = [each for each in kept.pop("anyOf") if each != {"type": "null"}]
+    return choices[0] | kept if len(choices) == 1 else kept | {"anyOf": choices}

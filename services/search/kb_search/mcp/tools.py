@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 
 import structlog
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from pymongo.errors import PyMongoError
 
 from kb_contracts.api.model import StrictModel
 from kb_contracts.api.runs import KbIds
 from kb_contracts.api.search import RequestedKbId
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entry_fields import EntryType
 from kb_search.knowledge.search_entries import EntrySearch
@@ -154,7 +154,7 @@ class _KnowledgeBaseSearchArguments(SearchArguments):
 
 
 class _EntrySearchArguments(StrictModel):
-    query: Annotated[Text, Field(min_length=1, max_length=1_000)]
+    query: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(storable)]
     limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = DEFAULT_HITS
     types: Annotated[list[EntryType], Field(max_length=20)] = Field(default_factory=list)
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from kb_contracts.api.model import StrictModel, Timestamp
 from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP_K
-from kb_contracts.documents import Text
+from kb_contracts.documents import storable
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
 from kb_shared.chat.completion import Tool, ToolCall
@@ -121,7 +121,7 @@ def _format_min_score(min_score: float | None) -> str:
 class SearchArguments(StrictModel):
     """Arguments of a search, as a model sends them."""
 
-    query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS), AfterValidator(storable)]
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
     metadata_filter: dict[str, Any] | None = None

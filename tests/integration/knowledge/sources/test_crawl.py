@@ -137,3 +137,39 @@ async def test_nothing_is_fetched_from_a_server_whose_robots_txt_fails(sources: 
     run = await sources.run(await sources.crawl(site.url))
     assert run.status is SourceRunStatus.ERROR
     assert [*site.requested()] == ["/robots.txt"]
+
+
+async def test_a_first_page_that_leads_out_of_the_source_is_an_error_that_says_what_to_do(
+    sources: Sources, site: WebSite
+) -> None:
+    source = await sources.crawl(f"{site.url}trap/metadata")
+    site.pages = 0
+    run = await sources.run(source)
+    assert (run.status, run.counts) == (SourceRunStatus.ERROR, {"failed": 1})
+    assert run.error == (
+        "the first page was not read: it redirects to http://169.254.169.254, outside of the source; set the url of "
+        "the source to the address that it leads to, or add that to its prefixes"
+    )
+    assert (await sources.source(source)).last_run_error == run.error
+
+    # What the sitemap names is read all the same.
+    site.pages = 4
+    run = await sources.run(source)
+    assert (run.status, run.counts) == (SourceRunStatus.PARTIAL, {"created": 2, "failed": 1})
+    assert "http://169.254.169.254" in (run.error or "")
+
+
+async def test_a_source_whose_first_page_moved_away_keeps_its_entries(sources: Sources, site: WebSite) -> None:
+    site.pages = 4
+    source = await sources.crawl(site.url)
+    await sources.run(source)
+    site.moved_to = "http://127.0.0.2:1/"
+    run = await sources.run(source)
+    assert (run.status, run.removed, len(sources.entries.items)) == (SourceRunStatus.ERROR, 0, 5)
+
+
+async def test_a_first_page_that_was_never_there_is_an_error(sources: Sources, site: WebSite) -> None:
+    site.pages = 0
+    run = await sources.run(await sources.crawl(f"{site.url}nowhere"))
+    assert run.status is SourceRunStatus.ERROR
+    assert run.error == "the first page was not read: the server answered with 404; check the url of the source"

@@ -34,6 +34,8 @@ class WebSite:
     """Further links of the first page."""
     status: int | None = None
     """Status of each answer."""
+    moved_to: str | None = None
+    """Address to which each page redirects."""
     robots: str = ROBOTS
     robots_status: int = 200
     hold: asyncio.Event | None = None
@@ -68,6 +70,8 @@ class WebSite:
         assert "Cookie" not in request.headers
         if self.status is not None and request.path != "/robots.txt":
             return web.Response(status=self.status)
+        if self.moved_to is not None and request.path not in ("/robots.txt", "/sitemap.xml"):
+            return web.Response(status=301, headers={"Location": self.moved_to})
         return await handler(request)
 
     async def _robots(self, _request: web.Request) -> web.Response:

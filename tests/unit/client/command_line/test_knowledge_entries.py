@@ -49,6 +49,15 @@ def test_only_what_is_named_is_changed(kb: CommandRunner) -> None:
     assert server.changes == [("PATCH", "/knowledge-entries/les-rans-init", {"type": "rule"})]
 
 
+def test_an_empty_value_removes_what_an_entry_need_not_have(kb: CommandRunner) -> None:
+    server = KnowledgeServer()
+    options = ("--knowledge-type", "--info-type", "--entity", "--embedding-text")
+    emptied = [each for option in options for each in (option, "")]
+    assert kb(server.answer, "knowledge", "edit", "les-rans-init", *emptied).status == 0
+    [(_, _, sent)] = server.changes
+    assert sent == dict.fromkeys(("knowledge_type", "info_type", "entity_id", "embedding_text"))
+
+
 def test_entries_are_listed_and_shown(kb: CommandRunner) -> None:
     server = KnowledgeServer()
     assert kb(server.answer, "knowledge", "list", "--output", "ids").printed == "les-rans-init\n"

@@ -1,18 +1,18 @@
-"""Reads numbers that were typed into a form."""
+"""Numbers as people type them into forms."""
 
 from collections.abc import Callable
 
 from kb_console.errors import UnusableForm
 
 
-class FormNumbers:
-    """Collects what is no number, so that a form marks all of its fields at once."""
+class TypedNumbers:
+    """Reads the numbers of a form, and notes those that are none."""
 
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
 
     def read(self, name: str, text: str, kind: Callable[[str], float]) -> float | None:
-        """Return the number in a text, or None if it is blank."""
+        """Return the number in a field; None if the field is empty or has no number."""
         if not text.strip():
             return None
         try:
@@ -22,6 +22,6 @@ class FormNumbers:
             return None
 
     def check(self) -> None:
-        """Raise UnusableForm unless all were numbers."""
+        """Raise UnusableForm if a field has no number."""
         if self._problems:
             raise UnusableForm(self._problems)

@@ -1,0 +1,58 @@
+"""All pages of the console, in one table: each is tried in light, dark and on a phone, and photographed.
+
+A page that is added to the console is added here. Names in braces are those of `example_data.make_examples`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    name: str
+    """Name of its picture."""
+    path: str
+    """Path below the organization."""
+
+
+_KB: Final = "/knowledge-bases/{kb_id}"
+_KNOWLEDGE: Final = "/knowledge"
+PAGES: Final = (
+    ListedPage("knowledge-bases", "/knowledge-bases"),
+    ListedPage("knowledge-bases-no-match", "/knowledge-bases?q=nothing-has-this-name"),
+    ListedPage("create", "/knowledge-bases/new"),
+    ListedPage("overview", _KB),
+    ListedPage("documents", _KB + "/documents"),
+    ListedPage("document", _KB + "/documents/{document_id}"),
+    ListedPage("document-unknown", _KB + "/documents/unknown"),
+    ListedPage("search-test", _KB + "/search?q=descale+the+pump"),
+    ListedPage(
+        "search-compare", _KB + "/search?q=descale+the+pump&compare=true&b_mode=text&key=year&op=%24eq&value=2026"
+    ),
+    ListedPage("search-empty", _KB + "/search"),
+    ListedPage("search-several", "/search?q=pump"),
+    ListedPage("settings-of-knowledge-base", _KB + "/settings"),
+    ListedPage("tool-schema", _KB + "/tool"),
+    ListedPage("delete", _KB + "/delete"),
+    ListedPage("reindex", _KB + "/reindex"),
+    ListedPage("organization-documents", "/documents"),
+    ListedPage("knowledge", _KNOWLEDGE),
+    ListedPage("knowledge-search", _KNOWLEDGE + "/search?q=descale"),
+    ListedPage("entry-new", _KNOWLEDGE + "/new"),
+    ListedPage("entry", _KNOWLEDGE + "/entries/{entry_id}"),
+    ListedPage("entry-delete", _KNOWLEDGE + "/entries/{entry_id}/delete"),
+    ListedPage("import", _KNOWLEDGE + "/import"),
+    ListedPage("free-text", _KNOWLEDGE + "/structure"),
+    ListedPage("entities", _KNOWLEDGE + "/entities"),
+    ListedPage("entity", _KNOWLEDGE + "/entities/user:alice"),
+    ListedPage("entity-delete", _KNOWLEDGE + "/entities/user:alice/delete"),
+    ListedPage("graph", _KNOWLEDGE + "/graph?entity_id=user:alice&depth=2"),
+    ListedPage("node", _KNOWLEDGE + "/graph/nodes/user:alice"),
+    ListedPage("node-delete", _KNOWLEDGE + "/graph/nodes/user:alice/delete"),
+    ListedPage("sources", _KNOWLEDGE + "/sources"),
+    ListedPage("source-new", _KNOWLEDGE + "/sources/new"),
+    ListedPage("source", _KNOWLEDGE + "/sources/{source_id}"),
+    ListedPage("source-delete", _KNOWLEDGE + "/sources/{source_id}/delete"),
+    ListedPage("mcp-servers", _KNOWLEDGE + "/mcp-servers"),
+    ListedPage("mcp-server", _KNOWLEDGE + "/mcp-servers/{mcp_server_id}"),
+)

@@ -1,0 +1,84 @@
+"""All documents of the organization: the list, and changes of several documents at once."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_console.bulk_edits import BulkForm, plan_changes
+from kb_console.errors import UnusableForm
+from kb_contracts.api.documents import DocumentView
+from tests.unit.console.fake_api import DOCUMENT_ID, FakeApi, example_of
+
+DOCUMENTS = "/console/orgs/acme/documents"
+BATCH = "POST /documents:batch"
+
+
+def _document(**fields: Any) -> DocumentView:
+    return DocumentView.model_validate({**example_of(DocumentView), **fields})
+
+
+def test_bulk_changes_keep_what_they_are_not_about() -> None:
+    documents = [
+        _document(tag_ids=["a", "b"], metadata={"year": 2020, "x": 1}),
+        _document(document_id="d2", tag_ids=["c"]),
+    ]
+    assert plan_changes(BulkForm("add_tags", "b c"), documents) == [
+        {"action": "replace_tags", "document_id": "handbook", "tag_ids": ["a", "b", "c"]},
+        {"action": "replace_tags", "document_id": "d2", "tag_ids": ["c", "b"]},
+    ]
+    assert plan_changes(BulkForm("remove_tags", "b"), documents) == [
+        {"action": "replace_tags", "document_id": "handbook", "tag_ids": ["a"]}
+    ]
+    [changed, _] = plan_changes(BulkForm("set_metadata", properties="year: 2021\nx:"), documents)
+    assert changed == {"action": "replace_metadata", "document_id": "handbook", "metadata": {"year": 2021}}
+    assert [each["action"] for each in plan_changes(BulkForm("delete"), documents)] == ["delete", "delete"]
+    for form in (BulkForm("add_tags"), BulkForm("set_metadata"), BulkForm("set_metadata", properties="x")):
+        with pytest.raises(UnusableForm):
+            plan_changes(form, documents)
+
+
+async def test_documents_are_filtered_and_entries_lead_to_themselves(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    first: Any = api.answers["GET /documents"]["documents"][0]
+    api.answers["GET /documents"]["documents"].append({**first, "document_id": "entry-a", "text_bytes": None})
+    page = (await reader.get(f"{DOCUMENTS}?in_no_kb=true&status=failed&tag=hr&sort=-upload_date")).text
+    assert dict(api.queries["GET /documents"]) == {
+        "tag_id": "hr", "status": "failed", "in_no_kb": "true", "sort": "-upload_date", "limit": "20"
+    }  # fmt: skip
+    assert "/console/orgs/acme/knowledge/entries/a" in page
+    assert page.count('name="document_id"') == 1, "entries are changed on their own pages"
+    assert "40.3" in page
+    api.answers["GET /documents"] |= {"documents": [], "total_count": 0}
+    assert "There is no document yet" in (await reader.get(DOCUMENTS)).text
+    assert "Show all" in (await reader.get(f"{DOCUMENTS}?tag=x")).text
+
+
+async def test_a_deletion_is_confirmed_with_its_numbers_and_says_what_was_refused(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    assert (await reader.post(f"{DOCUMENTS}/selected")).status_code == 422
+    confirm = (await reader.post(f"{DOCUMENTS}/selected", data={"document_id": DOCUMENT_ID})).text
+    assert "1 document with 31 chunks in 1 knowledge base" in confirm
+    assert BATCH not in api.calls
+    problem = {"type": "reserved-id", "title": "t", "status": 422, "detail": "It is an entry."}
+    api.answers[BATCH]["outcomes"] = [
+        {"document_id": DOCUMENT_ID, "revision": None, "changed": False, "problem": problem}
+    ]
+    done = await reader.post(f"{DOCUMENTS}/change", data={"document_id": DOCUMENT_ID, "edit": "delete"})
+    assert api.bodies[BATCH] == {"documents": [{"action": "delete", "document_id": DOCUMENT_ID}]}
+    assert "It is an entry." in done.text
+
+
+async def test_a_bulk_edit_without_a_tag_keeps_the_selection(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    form = {"document_id": DOCUMENT_ID, "edit": "add_tags", "tags": " "}
+    shown = await reader.post(f"{DOCUMENTS}/change", data=form)
+    assert (shown.status_code, BATCH in api.calls) == (422, False)
+    assert f'name="document_id" value="{DOCUMENT_ID}"' in shown.text
+
+
+async def test_files_are_uploaded_with_several_tags(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    files = {"file": ("note.md", b"# Note\n\nThe key is under the mat.")}
+    sent = await reader.post(f"{DOCUMENTS}/uploads", data={"tag_ids": "a, b"}, files=files)
+    assert sent.headers["location"] == f"{DOCUMENTS}?done=uploaded"
+    [body] = [body for call, body in api.bodies.items() if call.startswith("PUT /documents/")]
+    assert body["tag_ids"] == ["a", "b"]

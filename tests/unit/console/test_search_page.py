@@ -1,0 +1,105 @@
+"""Search test: exactly the call that the options say, two of them side by side, and the same call as code."""
+
+import ast
+import json
+import shlex
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_console.code_samples import ShownSearch, list_samples
+from kb_console.search_options import FilterRow, SearchOptions
+from tests.unit.console.fake_api import KB_ID, FakeApi
+
+KB = f"/console/orgs/acme/knowledge-bases/{KB_ID}"
+SEARCH = f"POST /knowledge-bases/{KB_ID}/search"
+SEVERAL = "POST /knowledge-bases/search"
+
+
+async def test_the_call_has_what_was_chosen_and_nothing_else(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    # As a browser sends the form: with all fields that were left empty.
+    empty = "neighbors=&min_score=&max_tokens=&document_ids=&name=&tags=&since=&until=&key=&op=$eq&value="
+    assert (await reader.get(f"{KB}/search?q=leave&{empty}")).status_code == 200
+    assert api.bodies[SEARCH] == {"query": "leave", "top_k": 5, "mode": "hybrid"}
+    chosen = (
+        "top_k=3&neighbors=0&min_score=0.5&max_tokens=900&priority=recency&document_ids=a,b&tags=hr&since=2026-01-31"
+    )
+    shown = await reader.get(f"{KB}/search?q=leave&{chosen}&key=year&op=$gte&value=2020&name=annual")
+    assert api.bodies[SEARCH] == {
+        "query": "leave",
+        "top_k": 3,
+        "mode": "hybrid",
+        "document_ids": ["a", "b"],
+        "tag_ids": ["hr"],
+        "metadata_filter": {"year": {"$gte": 2020}, "document_name": {"$contains": "annual"}},
+        "upload_date_from": "2026-01-31T00:00:00Z",
+        "min_score": 0.5,
+        "coalesce_neighbors": 0,
+        "max_tokens": 900,
+        "prioritize_by": "recency",
+    }
+    assert "{&#34;year&#34;: {&#34;$gte&#34;: 2020}" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "made"),
+    [
+        ([("a", "$eq", "x y")], {"a": "x y"}),
+        ([("a", "$in", "1, x")], {"a": {"$in": [1, "x"]}}),
+        ([("a", "$gt", "1"), ("a", "$lt", "9")], {"$and": [{"a": {"$gt": 1}}, {"a": {"$lt": 9}}]}),
+        ([("a", "$eq", '"1"'), ("b", "$ne", "true")], {"a": "1", "b": {"$ne": True}}),
+        ([("a", "$eq", "[1]")], {"a": "[1]"}),
+        ([], None),
+    ],
+)
+def test_rows_make_a_filter(rows: list[tuple[str, str, str]], made: dict[str, Any] | None) -> None:
+    assert SearchOptions(rows=[FilterRow(*row) for row in rows]).metadata_filter() == made
+
+
+async def test_two_searches_are_side_by_side_with_equal_hits_linked(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    first = api.answers[SEARCH]["results"][0]
+    api.answers[SEARCH]["results"] = [{**first, "document_id": "other"}, first]
+    other = "65f1c2a3b4d5e6f708192aff"
+    # The other knowledge base has cut the document at other places.
+    moved = {**first, "start": 20, "end": 60, "kb_id": other, "chunk_id": "x"}
+    api.answers[f"POST /knowledge-bases/{other}/search"] = {**api.answers[SEARCH], "results": [moved]}
+    page = (await reader.get(f"{KB}/search?q=leave&compare=true&b_kb={other}&b_mode=text")).text
+    assert api.bodies[f"POST /knowledge-bases/{other}/search"]["mode"] == "text"
+    assert '<a href="#b-1" class="twin">= number 1' in page
+    assert '<a href="#a-2" class="twin">= number 2' in page
+    assert page.count("only here") == 1
+    assert "1 hit on both sides" in page
+
+
+async def test_a_refused_filter_is_explained_beside_its_row(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    fields = [{"field": "metadata_filter.price", "message": "is not in filterable_metadata"}]
+    api.refuse(SEARCH, 422, "validation-error", fields=fields)
+    page = (await reader.get(f"{KB}/search?q=leave&key=price&op=$gt&value=3")).text
+    assert '<small class="problem">is not in filterable_metadata</small>' in page
+
+
+async def test_several_knowledge_bases_are_searched_at_once(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    failure = {"kb_id": KB_ID, "status": 503, "type": "unavailable", "detail": "It is being rebuilt."}
+    api.answers[SEVERAL]["failures"] = [failure]
+    page = (await reader.get(f"/console/orgs/acme/search?q=leave&kb_ids={KB_ID}")).text
+    assert api.bodies[SEVERAL]["kb_ids"] == [KB_ID]
+    assert "It is being rebuilt." in page
+    await reader.get("/console/orgs/acme/search?q=leave")
+    assert "kb_ids" not in api.bodies[SEVERAL]
+
+
+def test_samples_make_the_same_call() -> None:
+    arguments = {"top_k": 5, "metadata_filter": {"name": 'it\'s "here"', "new": True}}
+    search = ShownSearch("http://api.example", "acme", KB_ID, 'A "question"\nof $two lines', arguments)
+    samples = dict(list_samples(search))
+    body = samples["curl"].split("<<'END'\n")[1].removesuffix("\nEND")
+    assert json.loads(body) == {"query": search.query, **arguments}
+    assert f"http://api.example/v0/orgs/acme/knowledge-bases/{KB_ID}/search" in shlex.split(
+        samples["curl"].split("<<")[0]
+    )
+    calls = [node for node in ast.walk(ast.parse(samples["Python"])) if isinstance(node, ast.Call)]
+    call = next(each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr == "search")
+    assert [ast.literal_eval(each) for each in call.args] == [KB_ID, search.query]
+    assert {each.arg: ast.literal_eval(each.value) for each in call.keywords} == arguments
+    assert f'kb_id: "{KB_ID}"' in samples["TypeScript"]
