@@ -71,10 +71,6 @@ ROUTERS: Final = (
     document_routes.router,
     organization_documents.router,
     search_routes.router,
-    passage_routes.router,
-    chat_routes.router,
-    agent_routes.router,
-    prompt_routes.router,
     operations_routes.router,
     dead_letter_routes.router,
     drift_routes.router,
@@ -96,6 +92,10 @@ ROUTERS: Final = (
     graph_routes.router,
     source_routes.router,
     mcp_server_routes.router,
+    passage_routes.router,
+    chat_routes.router,
+    agent_routes.router,
+    prompt_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

@@ -31,9 +31,9 @@ PAGES = [
     f"{KB}/tool",
     f"{KB}/delete",
     f"{KB}/reindex",
-    *PAGES_OF_RUNS,
     *operator_pages.PAGES,
     *KNOWLEDGE_PAGES,
+    *PAGES_OF_RUNS,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -71,8 +71,8 @@ TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
      "heading_path", "detail", "tag_ids", "shared_tag_ids", "knowledge_base_tag_ids", "tag_id", "key_name", "query",
      "trace_id", "title", "excerpt", "text", "entry_title", "label", "tags", "messages", "entity_id", "node_id",
-     "specialization", "embedding_model", "chunker_type", "text_analyzer", "provider", "type", "answer", "model",
-     "arguments", "tool", "instructions", "tool_name", "tool_description", "kb_name"}
+     "specialization", "embedding_model", "chunker_type", "text_analyzer", "provider", "type",
+     "answer", "model", "arguments", "tool", "instructions", "tool_name", "tool_description", "kb_name"}
 )  # fmt: skip
 
 

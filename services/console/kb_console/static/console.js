@@ -76,6 +76,30 @@ function refreshUntilListed(documentId) {
   }, 1000);
 }
 
+// Charts: stacked bars of a table's body. The first column has the days, cells with `data-value` the amounts.
+for (const place of document.querySelectorAll("[data-chart]")) drawChart(place, document.getElementById(place.dataset.chart));
+
+function drawChart(place, body) {
+  const amounts = (row) => [...row.querySelectorAll("[data-value]")].map((cell) => Number(cell.dataset.value));
+  const rows = [...body.rows];
+  const labels = [...body.parentElement.tHead.rows[0].cells].slice(1, 1 + amounts(rows[0]).length).map((cell) => cell.textContent);
+  const days = rows.map((row) => Date.parse(`${row.cells[0].textContent}T00:00Z`) / 1000);
+  // Each bar begins at zero, so the highest sum is drawn first and the others over it.
+  const sums = labels.map((_, last) => rows.map((row) => amounts(row).slice(0, last + 1).reduce((sum, each) => sum + each, 0)));
+  const colours = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#9c755f", "#76b7b2"];
+  const ink = getComputedStyle(document.body).color;
+  const axis = { stroke: ink, grid: { stroke: ink, width: 0.2 }, ticks: { show: false } };
+  const bars = uPlot.paths.bars({ size: [0.8, 60] });
+  const series = labels.map((label, at) => ({ label, fill: colours[at % colours.length], stroke: colours[at % colours.length], width: 0, paths: bars, points: { show: false } }));
+  const size = () => ({ width: Math.max(place.clientWidth, 200), height: 220 });
+  const chart = new uPlot({
+    ...size(), series: [{}, ...series.reverse()], axes: [{ ...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(5, 10)) }, axis], cursor: { show: false }, legend: { live: false },
+    tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
+    scales: { x: { range: (_, from, to) => [from - 43200, to + 43200] }, y: { range: (_, __, most) => [0, most || 1] } },
+  }, [days, ...sums.reverse()], place);
+  new ResizeObserver(() => chart.setSize(size())).observe(place);
+}
+
 // Chips: the passage opens beside the answer, and Escape leads back to the chip. Without a script a chip is a link.
 let openedChip = null;
 document.addEventListener("click", async (event) => {
@@ -117,30 +141,6 @@ document.getElementById("choice")?.addEventListener("change", () => {
   }
   history.replaceState(null, "", `?${chosen}`);
 });
-
-// Charts: stacked bars of a table's body. The first column has the days, cells with `data-value` the amounts.
-for (const place of document.querySelectorAll("[data-chart]")) drawChart(place, document.getElementById(place.dataset.chart));
-
-function drawChart(place, body) {
-  const amounts = (row) => [...row.querySelectorAll("[data-value]")].map((cell) => Number(cell.dataset.value));
-  const rows = [...body.rows];
-  const labels = [...body.parentElement.tHead.rows[0].cells].slice(1, 1 + amounts(rows[0]).length).map((cell) => cell.textContent);
-  const days = rows.map((row) => Date.parse(`${row.cells[0].textContent}T00:00Z`) / 1000);
-  // Each bar begins at zero, so the highest sum is drawn first and the others over it.
-  const sums = labels.map((_, last) => rows.map((row) => amounts(row).slice(0, last + 1).reduce((sum, each) => sum + each, 0)));
-  const colours = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#9c755f", "#76b7b2"];
-  const ink = getComputedStyle(document.body).color;
-  const axis = { stroke: ink, grid: { stroke: ink, width: 0.2 }, ticks: { show: false } };
-  const bars = uPlot.paths.bars({ size: [0.8, 60] });
-  const series = labels.map((label, at) => ({ label, fill: colours[at % colours.length], stroke: colours[at % colours.length], width: 0, paths: bars, points: { show: false } }));
-  const size = () => ({ width: Math.max(place.clientWidth, 200), height: 220 });
-  const chart = new uPlot({
-    ...size(), series: [{}, ...series.reverse()], axes: [{ ...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(5, 10)) }, axis], cursor: { show: false }, legend: { live: false },
-    tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
-    scales: { x: { range: (_, from, to) => [from - 43200, to + 43200] }, y: { range: (_, __, most) => [0, most || 1] } },
-  }, [days, ...sums.reverse()], place);
-  new ResizeObserver(() => chart.setSize(size())).observe(place);
-}
 
 // A passage that the address names gets the focus.
 document.querySelector(".cited")?.focus();
