@@ -1,7 +1,8 @@
 """`python -m benchmarks.service_resources`: CPU and memory of each service, at rest and under load.
 
 Each service runs in a Python of its own, as in a container; in the local stack they share memory with each other.
-Under load, `--docs` documents are indexed as fast as possible, while `--clients` clients search without a pause.
+Under load, `--docs` documents are indexed as fast as possible, while `--clients` clients search without a pause. Then
+the runner of sources reads a web site of 200 pages and a PDF, with the processes that parse them.
 Memory is the greatest resident set of the process since its start (VmHWM), CPU is in cores: 0.5 is half of one.
 docs/how-to/deploy-on-kubernetes.md derives the resources of the containers from these figures.
 """
@@ -23,6 +24,7 @@ import psutil
 from benchmarks import command
 from benchmarks.indexing import corpus
 from benchmarks.indexing.system import until
+from benchmarks.source_reading import read_sources, watched_children
 from kb_client.events import EventPublisher
 from kb_contracts.documents import OcrCompleted
 from kb_local.ports import LOOPBACK
@@ -35,8 +37,12 @@ SERVICES: Final = {
     "kb-indexer": "kb_indexer",
     "kb-search": "kb_search",
     "kb-reconciler": "kb_reconciler",
+    "kb-knowledge": "kb_knowledge",
+    "kb-knowledge-runner": "kb_knowledge.runner",
 }
 TAG: Final = "measured"
+OF_SITE: Final = {"KB_ALLOW_PRIVATE_PROVIDERS": "true", "KB_CRAWL_DELAY_S": "0"}
+"""The web site is on this machine, and is read as fast as possible."""
 
 
 class ServiceProcess(PythonServer):
@@ -74,7 +80,13 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         kb_id = await _create_knowledge_base(http, dims=options.dims)
         async with _searches(http, kb_id, clients=options.clients) as answered:
             loaded = await _usage_during(services.values(), _index(http, events, kb_id, stack.organization_id, options))
-        return {"idle": idle, "loaded": loaded, "searches": answered()}
+        async with watched_children(services["kb-knowledge-runner"].pid) as parsers:
+            sources = await _usage_during(services.values(), read_sources(http))
+        sources["parsers"] = {
+            "cores": round(parsers.cpu_s / sources["seconds"], 3),
+            "memory_mib": parsers.memory_mib,
+        }
+        return {"idle": idle, "loaded": loaded, "searches": answered(), "sources": sources}
 
 
 @asynccontextmanager
@@ -82,7 +94,7 @@ async def _running_services(stack: Stack) -> AsyncIterator[dict[str, ServiceProc
     services = {}
     for name, package in SERVICES.items():
         port = stack.ports.reserve(name)
-        env = stack.environment | {"KB_HTTP_HOST": LOOPBACK, "KB_HTTP_PORT": str(port)}
+        env = stack.environment | OF_SITE | {"KB_HTTP_HOST": LOOPBACK, "KB_HTTP_PORT": str(port)}
         services[name] = ServiceProcess(name, package, port=port, log=stack.home.log(name), env=env)
     try:
         await run_all_or_cancel(service.start() for service in services.values())
