@@ -167,7 +167,7 @@ def _remove_leftovers() -> None:
 
 @pytest.fixture(scope="session")
 async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[RunningMongo | Mongod]:
-    """`.uri` of a plain replica set; one of ours can also be killed and paused, but is shared by the whole run."""
+    """`.uri` of a plain replica set that is shared by the whole run; a kill would lose acknowledged writes."""
     backend = _backend()
     if backend.mongo_uri is not None:
         yield RunningMongo(backend.mongo_uri)
@@ -183,6 +183,8 @@ async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[RunningM
         data_folder / "mongo",
         port=free_port(),
         log=server_logs / "mongod.log",
+        # Tests of kills start a mongod of their own.
+        journaled=False,
         # With less, it evicts what the databases of thousands of tests hold all the time.
         cache_gb=2,
         transaction_lifetime_s=5,
