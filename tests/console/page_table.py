@@ -56,3 +56,18 @@ PAGES: Final = (
     ListedPage("mcp-servers", _KNOWLEDGE + "/mcp-servers"),
     ListedPage("mcp-server", _KNOWLEDGE + "/mcp-servers/{mcp_server_id}"),
 )
+OPERATOR_PAGES: Final = (
+    ListedPage("operations", "/operations"),
+    ListedPage("dead-letters", "/operations/dead-letters?show=all"),
+    ListedPage("drift", "/operations/drift"),
+    ListedPage("jobs", "/operations/jobs"),
+    ListedPage("insights", "/insights"),
+    ListedPage("usage", "/usage?by=kb"),
+    ListedPage("budget", "/usage/budget"),
+    ListedPage("api-keys", "/settings/keys"),
+    ListedPage("providers", "/settings/providers"),
+    ListedPage("tags", "/settings/tags"),
+    ListedPage("webhooks", "/settings/webhooks"),
+    ListedPage("audit-log", "/settings/audit"),
+)
+"""Pages that are only photographed: `test_operator_stories.py` tries them."""
