@@ -44,12 +44,16 @@ def test_who_is_on_call_retries_a_failed_document_and_redrives_a_dead_letter(
     expect(row.get_by_role("button", name="Retry now")).to_be_enabled()
     row.get_by_role("link", name="night.md").click()
     expect(page.get_by_text("document_unfit").first).to_be_visible()
-    console.call("PUT", f"/knowledge-bases/{failing}", {"max_chunks_per_document": 0})
     page.go_back()
-    if row.count():
-        row.get_by_role("button", name="Retry now").click()
+    row.get_by_role("button", name="Retry now").click()
+    expect(page.get_by_role("status").filter(has_text="is tried again now")).to_be_visible()
+    # The cause is still there. Without it, the change of the limit has the document tried again.
+    expect(page.locator("#live .badge").first).to_have_text("failed")
+    console.call("PUT", f"/knowledge-bases/{failing}", {"max_chunks_per_document": 0})
     indexed = f"/knowledge-bases/{failing}/documents?status=indexed"
     eventually(lambda: console.call("GET", indexed)["total_count"] == 1)
+    page.reload()
+    expect(page.locator("#live .badge").first).to_have_text("indexed")
 
     page.goto(url(console, "operations/dead-letters"))
     letter = page.get_by_role("row").filter(has_text="unreadable").first
