@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import ConsoleUnderTest, eventually, sign_in
@@ -56,6 +57,7 @@ def fill(console: ConsoleUnderTest) -> str:
     return kb_id
 
 
+@pytest.mark.long
 def test_what_others_have_written_does_nothing_on_any_page(page: Page, console: ConsoleUnderTest) -> None:
     kb_id = fill(console)
     requested: list[str] = []
