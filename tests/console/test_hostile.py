@@ -104,7 +104,8 @@ def crawl(page: Page, seeds: list[str], *, base_url: str) -> Counter[str]:
         assert page.evaluate(HARM) == [], address
         for link in page.evaluate("[...document.querySelectorAll('a[href]')].map((link) => link.href)"):
             found = link.partition("#")[0]
-            if found.startswith(f"{base_url}/console/") and found not in known:
+            is_page = found.startswith(f"{base_url}/console/") and not urlsplit(found).path.endswith(".csv")
+            if is_page and found not in known:
                 known.add(found)
                 left.append(found)
     return visited
