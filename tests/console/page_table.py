@@ -70,3 +70,18 @@ PAGES: Final = (
     ListedPage("prompt", "/prompts/{prompt_id}"),
     ListedPage("prompt-delete", "/prompts/{prompt_id}/delete"),
 )
+OPERATOR_PAGES: Final = (
+    ListedPage("operations", "/operations"),
+    ListedPage("dead-letters", "/operations/dead-letters?show=all"),
+    ListedPage("drift", "/operations/drift"),
+    ListedPage("jobs", "/operations/jobs"),
+    ListedPage("insights", "/insights"),
+    ListedPage("usage", "/usage?by=kb"),
+    ListedPage("budget", "/usage/budget"),
+    ListedPage("api-keys", "/settings/keys"),
+    ListedPage("providers", "/settings/providers"),
+    ListedPage("tags", "/settings/tags"),
+    ListedPage("webhooks", "/settings/webhooks"),
+    ListedPage("audit-log", "/settings/audit"),
+)
+"""Pages that are only photographed: `test_operator_stories.py` tries them."""

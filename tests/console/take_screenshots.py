@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console.conftest import ROOT, WAIT_MS, ConsoleUnderTest, eventually, sign_in
-from tests.console.page_table import PAGES
+from tests.console.page_table import OPERATOR_PAGES, PAGES
 
 FOLDER: Final = ROOT / "docs" / "images"
 MOST_BYTES: Final = 60_000
@@ -30,7 +30,7 @@ def test_take_pictures(browser: Browser, console: ConsoleUnderTest, examples: di
     # Playwright itself takes no WebP, which needs a third of the bytes of PNG.
     session = context.new_cdp_session(page)
     FOLDER.mkdir(exist_ok=True)
-    for listed in PAGES:
+    for listed in (*PAGES, *OPERATOR_PAGES):
         page.goto(console.of_organization(listed.path.format_map(examples)))
         expect(page.locator("main h1").first).to_be_visible()
         taken = session.send("Page.captureScreenshot", {"format": "webp", "quality": 60})

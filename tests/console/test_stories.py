@@ -57,7 +57,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     expect(page.locator("#kb-status")).to_contain_text("active")
     assert_accessible(page)
 
-    page.get_by_role("link", name="Documents", exact=True).click()
+    page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Documents").click()
     page.get_by_label("Upload files").set_input_files(manual)
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.locator("#uploads")).to_contain_text("taken")

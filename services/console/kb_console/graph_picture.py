@@ -93,7 +93,7 @@ def _place_rings(branches: Mapping[str, Sequence[str]], *, middle: str) -> dict[
     least_radius = NODE_DISTANCE * leaves[middle] / math.tau
     while ring := [each for node_id in ring for each in branches[node_id]]:
         radius = max(radius + RING_DISTANCE, least_radius if len(ring) > 1 else 0.0)
-        for node_id, (start, width) in _cut_sectors(ring, branches, leaves, sectors=sectors).items():
+        for node_id, (start, width) in _cut_sectors(ring, branches, leaves=leaves, sectors=sectors).items():
             sectors[node_id] = (start, width)
             angle = start + width / 2
             points[node_id] = (radius * math.cos(angle), radius * math.sin(angle))
@@ -103,8 +103,8 @@ def _place_rings(branches: Mapping[str, Sequence[str]], *, middle: str) -> dict[
 def _cut_sectors(
     ring: Sequence[str],
     branches: Mapping[str, Sequence[str]],
-    leaves: Mapping[str, int],
     *,
+    leaves: Mapping[str, int],
     sectors: Mapping[str, tuple[float, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return start and width of the sector of each node of a ring, which is a part of that of its parent."""
