@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Final
+from urllib.parse import quote
 
 from tests.console.conftest import ConsoleUnderTest, eventually
 
@@ -88,6 +89,30 @@ def make_examples(console: ConsoleUnderTest, *, site: str) -> dict[str, str]:
         "entry_id": "descale-hard-water",
         "source_id": source_id,
         "mcp_server_id": server_id,
+        **_make_conversation(console, kb_id),
+    }
+
+
+def _make_conversation(console: ConsoleUnderTest, kb_id: str) -> dict[str, str]:
+    """Make an agent with a tool, a prompt, and a question with a cited answer."""
+    about = {"name": "Service", "instructions": "Search before you answer. Answer in two sentences."}
+    agent_id = console.call("POST", "/agents", about)["agent_id"]
+    agent = console.call("POST", f"/agents/{agent_id}/knowledge-base-tools", {"kb_id": kb_id})
+    schema = {"type": "object", "properties": {"months": {"type": "integer"}}}
+    prompt = {"name": "Intervals", "content": "Say how often it is done.", "kb_ids": [kb_id], "schema": schema}
+    prompt_id = console.call("POST", "/prompts", prompt)["prompt_id"]
+    question = "How often is the pump descaled with citric acid?"
+    thread_id = console.call("POST", "/threads", {"title": question})["thread_id"]
+    messages = [{"role": "user", "content": question}]
+    run = console.call("POST", "/runs", {"messages": messages, "kb_ids": [kb_id], "thread_id": thread_id})
+    chunks = console.call("GET", f"/knowledge-bases/{kb_id}/chunks?document_id=espresso-manual")["chunks"]
+    return {
+        "agent_id": agent_id,
+        "tool_id": agent["tools"][0]["tool_id"],
+        "prompt_id": prompt_id,
+        "thread_id": thread_id,
+        "run_id": run["run_id"],
+        "chunk_id": quote(chunks[0]["chunk_id"], safe=""),
     }
 
 

@@ -151,29 +151,3 @@ def test_an_author_builds_an_agent_and_sees_which_tool_broke(page: Page, console
     assert_accessible(page)
     tool.get_by_role("button", name="Remove").click()
     expect(page.locator(".card")).to_have_count(0)
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
-def test_pages_of_authors_are_accessible_and_fit(
-    browser: Browser, console: ConsoleUnderTest, complaints: Complaints, *, boilers: str, scheme: str, width: int
-) -> None:
-    agent = console.call("POST", "/agents", {"name": "A" * 100, "instructions": "Search."})["agent_id"]
-    console.call("POST", f"/agents/{agent}/knowledge-base-tools", {"kb_id": boilers})
-    prompt = console.call("POST", "/prompts", {"name": "P", "content": "Answer.", "kb_ids": [boilers]})["prompt_id"]
-    thread = console.call("POST", "/threads", {"title": "T" * 100})["thread_id"]
-    run = {"messages": [{"role": "user", "content": QUESTION}], "kb_ids": [boilers], "thread_id": thread}
-    console.call("POST", "/runs", run)
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
-    complaints.watch(context)
-    page = context.new_page()
-    page.set_default_timeout(WAIT_MS)
-    sign_in(page, console)
-    for path in [
-        "/chat", f"/chat/{thread}", f"/chat/{thread}/delete", "/agents", "/agents/new", f"/agents/{agent}",
-        f"/agents/{agent}?add=list", f"/agents/{agent}/delete", "/prompts", "/prompts/new", f"/prompts/{prompt}",
-        f"/prompts/{prompt}/delete", f"/knowledge-bases/{boilers}/documents/boiler-manual",
-    ]:  # fmt: skip
-        page.goto(console.of_organization(path))
-        assert_accessible(page)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} sticks out of the window"
-    context.close()
