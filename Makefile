@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 CLIENTS_VENV := .venv-clients
 CONSOLE_VENV := .venv-console
+CONSOLE_INSTALLED := $(CONSOLE_VENV)/.installed
 SECURITY_VENV := .venv-security
 DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
@@ -15,10 +16,10 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console screenshots test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
 
 help:  ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## create .venv with everything pinned by hash
 
@@ -80,14 +81,18 @@ test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaInd
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
 
-test-console: install  ## the web console in a real browser (needs chromium: apt-get install chromium)
-	@test -x $(CONSOLE_VENV)/bin/python || $(PYTHON) -m venv $(CONSOLE_VENV)
-	@$(BIN)/uv pip install --quiet --python $(CONSOLE_VENV)/bin/python --require-hashes -r requirements-console.lock
+test-console: $(CONSOLE_INSTALLED)  ## the web console in a real browser (needs chromium: scripts/install-chromium)
 	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini tests/console --quiet
 
-screenshots: install  ## pictures of all pages of the web console into docs/images (needs chromium)
+test-console-short: $(CONSOLE_INSTALLED)  ## the part of test-console that CI runs: the stories of its users (at most 90 seconds)
+	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini -m "not long" tests/console --quiet
+
+$(CONSOLE_INSTALLED): $(INSTALLED) requirements-console.lock
 	@test -x $(CONSOLE_VENV)/bin/python || $(PYTHON) -m venv $(CONSOLE_VENV)
 	@$(BIN)/uv pip install --quiet --python $(CONSOLE_VENV)/bin/python --require-hashes -r requirements-console.lock
+	@touch $@
+
+screenshots: $(CONSOLE_INSTALLED)  ## pictures of all pages of the web console into docs/images (needs chromium)
 	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini tests/console/take_screenshots.py --quiet
 
 dist: install  ## build the wheels of all packages into dist/

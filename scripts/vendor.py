@@ -40,6 +40,7 @@ PACKAGES: Final = (
         {
             "dist/htmx.min.js": "htmx.min.js",
             "dist/ext/hx-csp.min.js": "hx-csp.min.js",
+            "dist/ext/hx-sse.min.js": "hx-sse.min.js",
             "LICENSE": "htmx.LICENSE",
         },
     ),

@@ -133,6 +133,7 @@ PAGES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 def test_every_page_of_operators_is_accessible_and_fits(
     browser: Browser, console: ConsoleUnderTest, complaints: Complaints, *, failing: str, scheme: str, width: int

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
-from tests.console.conftest import Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+from tests.console.conftest import Complaints, ConsoleUnderTest, assert_accessible, sign_in
 
 
 def test_a_wrong_key_is_refused_in_words_and_nothing_is_remembered(
@@ -71,37 +71,3 @@ def test_a_link_of_kb_open_signs_in_once(page: Page, console: ConsoleUnderTest, 
     page.get_by_role("button", name="Sign out").click()
     page.goto(link)
     expect(page.get_by_role("alert")).to_contain_text("used already")
-
-
-PAYLOADS = (
-    "<script>window.hacked = 1</script>",
-    "<img src=x onerror=window.hacked=1>",
-    "\"><svg onload='window.hacked=1'>",
-    "'-window.hacked=1-'",
-    "</textarea></title></style><script>window.hacked = 1</script>",
-    '<b hx-get="/console/sign-out" hx-trigger="load" hx-nonce="x">',
-    "<iframe srcdoc='<script>parent.hacked=1</script>'>",
-    "javascript:window.hacked=1",
-    "{{ 7 * 7 }}{% include 'base.html' %}",
-    "\N{RIGHT-TO-LEFT OVERRIDE}gpj.exe\N{ZERO WIDTH SPACE}",
-)
-
-
-def test_what_others_have_written_is_text_on_every_page(page: Page, console: ConsoleUnderTest) -> None:
-    names = " ".join(PAYLOADS[:4])
-    console.call("POST", "/tags", {"tag_id": "hostile", "name": names})
-    body = {"name": names, "description": " ".join(PAYLOADS), "tag_ids": ["hostile"]}
-    kb_id = console.call("POST", "/knowledge-bases", body)["kb_id"]
-    text = "\n\n".join(f"# {payload}\n\n{payload} needle" for payload in PAYLOADS)
-    document = {"document_name": names, "tag_ids": ["hostile"], "upload_date": "2026-01-31T12:00:00Z", "text": text}
-    console.call("PUT", "/documents/hostile", document)
-    found = f"/knowledge-bases/{kb_id}/documents"
-    eventually(lambda: console.call("GET", found)["total_count"] == 1)
-    sign_in(page, console)
-    below = ("", "/documents", "/documents/hostile", "/search?q=needle", "/search?q=%3Cimg%20src%3Dx%3E", "/delete")
-    for path in ("", "/new", f"/new?copy={kb_id}", *(f"/{kb_id}{each}" for each in below)):
-        page.goto(console.url(path))
-        expect(page.get_by_text("window.hacked").first).to_be_attached()
-        assert page.evaluate("window.hacked") is None, path
-        assert page.locator("img, iframe, main svg, main script, b[hx-get]").count() == 0, path
-    console.call("DELETE", f"/knowledge-bases/{kb_id}")

@@ -77,7 +77,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     expect(result).to_be_visible()
 
     result.get_by_role("link").first.click()
-    passage = page.locator(".passages .cited")
+    passage = page.locator(".bands .cited")
     expect(passage).to_contain_text("Error E41")
     assert passage.evaluate("node => node === document.activeElement")
     expect(passage).to_contain_text("page 1 to 2")

@@ -10,8 +10,8 @@ MOST_BYTES = 200_000
 MOST_REQUESTS = 10
 
 
-# Each page in both schemes and in both widths; all four would take a minute more.
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+@pytest.mark.long
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
 def test_every_page_is_accessible_and_fits(
     browser: Browser,
     console: ConsoleUnderTest,

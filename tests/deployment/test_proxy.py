@@ -115,7 +115,7 @@ async def test_metrics_are_not_reachable(proxy: RunningProxy, path: str) -> None
     writer.close()
     assert answer.startswith("HTTP/1.1 404 ")
     assert "application/problem+json" in answer
-    assert [stub.paths for stub in proxy.stubs.values()] == [[], []]
+    assert not any(stub.paths for stub in proxy.stubs.values())
 
 
 @pytest.mark.nginx

@@ -16,6 +16,7 @@ from kb_contracts.reserved_ids import document_id_of
 from kb_shared.mongo.spu_ledger import NAME as SPU_LEDGER
 from tests.chaos.document_reader import DocumentReader
 from tests.chaos.revisions import Revisions
+from tests.e2e.exported import scrape
 from tests.e2e.operations.stocking import http_of_new_organization
 from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import SystemUnderTest
@@ -108,14 +109,21 @@ async def test_an_entry_keeps_id_and_citations_through_fifty_edits_and_each_sear
     assert sum(charge["count"] for charge in charges) == len(paragraphs)
 
 
-async def test_a_credential_is_refused_and_stands_in_no_answer_and_no_log(organization: SystemUnderTest) -> None:
+async def test_a_credential_is_refused_and_stands_in_no_answer_log_metric_and_check_in(
+    organization: SystemUnderTest,
+) -> None:
     body = {"title": "How to deploy", "content": f"Log in first.\nThe key is {AWS_KEY}."}
     refused = await organization.http.post("/knowledge-entries", json=body)
     assert refused.status_code == 422
     problem = refused.json()
     assert (problem["type"], problem["pattern"], problem["line"]) == ("sensitive-content", "aws-key", 2)
+    not_structured = await organization.http.post("/knowledge:structure", json={"text": body["content"]})
+    assert (not_structured.status_code, not_structured.json()["type"]) == (422, "sensitive-content")
+    assert (await ask(organization, "GET", "/check-ins"))["total_count"] == 0
     logs = [service.log.read_text() for service in organization.stack.services.values()]
-    assert not [text for text in (refused.text, *logs) if AWS_KEY in text]
+    metrics = str((await scrape(organization.stack)).series)
+    assert "aws-key" in metrics
+    assert not [text for text in (refused.text, not_structured.text, metrics, *logs) if AWS_KEY in text]
 
 
 async def test_hostile_files_are_failed_items_and_take_little_memory(organization: SystemUnderTest) -> None:

@@ -15,7 +15,7 @@ from kb_console.dependencies import Visit, Visitor
 from kb_console.organization_settings import SETTINGS, list_knowledge_base_names, refuse_without_admin
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, ListPage, Paging
-from kb_console.problems import ShownProblem, describe_problem
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.api.api_keys import ApiKeyView, KeyScope
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
@@ -76,9 +76,7 @@ async def create(request: Request, visit: Visitor) -> Response:
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.api_keys.create(**form.creation())
     except ApiError as error:
-        if error.status == 401:
-            raise
-        return await _render(request, visit, ListPage(1), form=form, problem=describe_problem(error))
+        return await _render(request, visit, ListPage(1), form=form, problem=describe_refusal(error))
     return render_page(
         request,
         "secret_once.html",

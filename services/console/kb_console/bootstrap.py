@@ -11,8 +11,10 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from kb_console import (
+    agent_routes,
     api_key_routes,
     audit_routes,
+    chat_routes,
     check_in_routes,
     create_routes,
     dead_letter_routes,
@@ -33,6 +35,8 @@ from kb_console import (
     organization_documents,
     organization_routes,
     overview_routes,
+    passage_routes,
+    prompt_routes,
     provider_routes,
     search_routes,
     settings_routes,
@@ -88,6 +92,10 @@ ROUTERS: Final = (
     graph_routes.router,
     source_routes.router,
     mcp_server_routes.router,
+    passage_routes.router,
+    chat_routes.router,
+    agent_routes.router,
+    prompt_routes.router,
 )
 # Idle connections are closed before the services close them.
 _CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)

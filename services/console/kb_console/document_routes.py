@@ -8,12 +8,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from kb_client.errors import ApiError
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
+from kb_console.document_text import TextBand, lay_out, lay_out_without_text, pages_of
 from kb_console.document_uploads import take_files
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
+from kb_console.passage_routes import find_citation
 from kb_console.status_words import OF_DOCUMENT, is_unfinished
-from kb_contracts.api.memberships import ChunkList, StatusFilter
-from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
+from kb_contracts.api.memberships import ChunkList, ExplanationView, StatusFilter
+from kb_contracts.api.runs import CitationView
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
 CHUNKS = 50
 _DOCUMENTS = "/knowledge-bases/{kb_id}/documents"
@@ -95,18 +98,19 @@ async def show_document(
     *,
     paging: Paging,
     cited: Annotated[str | None, Query(max_length=300)] = None,
+    run: Annotated[str | None, Query(max_length=100)] = None,
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
-    kb, explained = await run_two_or_cancel(
+    kb, explained, chunks = await run_three_or_cancel(
         visit.api.knowledge_bases.get(kb_id),
         visit.api.knowledge_bases.explain_document(kb_id, document_id=document_id),
+        _chunks(visit, kb_id, document_id=document_id, page=paging.page, cited=cited),
     )
-    chunks = (
-        None
-        if explained.indexed is None
-        else await _chunks(visit, kb_id, document_id=document_id, page=paging.page, cited=cited)
+    is_replaced = cited is not None and (chunks is None or all(chunk.chunk_id != cited for chunk in chunks.chunks))
+    bands, as_cited = await run_two_or_cancel(
+        _bands(visit, chunks, explained),
+        _as_cited(visit, run_id=run, chunk_id=cited if is_replaced else None),
     )
-    skip = (paging.page - 1) * CHUNKS if chunks is None else chunks.skip
     return render_page(
         request,
         "document.html",
@@ -114,17 +118,45 @@ async def show_document(
         kb=kb,
         explained=explained,
         chunks=chunks,
+        bands=bands,
+        pages=pages_of(bands),
         cited=cited,
-        is_replaced=cited is not None
-        and chunks is not None
-        and all(chunk.chunk_id != cited for chunk in chunks.chunks),
-        first=skip,
+        run=run,
+        is_replaced=is_replaced,
+        as_cited=as_cited,
+        first=(paging.page - 1) * CHUNKS if chunks is None else chunks.skip,
         paging=paging,
         done=done,
         address_of_page=lambda page: visit.address(LIST, kb_id, "documents", document_id, page=page),
-        address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, page=paging.page),
+        address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, run=run, page=paging.page),
         changes_by_itself=explained.status in _CHANGING and kb.paused_at is None,
     )
+
+
+async def _as_cited(visit: Visit, *, run_id: str | None, chunk_id: str | None) -> CitationView | None:
+    """Return a passage that is gone, as the run that cites it has kept it."""
+    if run_id is None or chunk_id is None:
+        return None
+    return await find_citation(visit, run_id=run_id, chunk_id=chunk_id)
+
+
+async def _bands(visit: Visit, chunks: ChunkList | None, explained: ExplanationView) -> list[TextBand]:
+    """Return the text of the passages, and between them, if it is that from which they were made."""
+    if chunks is None or not chunks.chunks:
+        return []
+    try:
+        text = await visit.api.documents.get_text(
+            chunks.document_id, start=chunks.chunks[0].start, end=chunks.chunks[-1].end
+        )
+    except ApiError as error:
+        # It was deleted meanwhile, or the key may not read all documents.
+        if error.status not in {403, 404}:
+            raise
+        return lay_out_without_text(chunks.chunks)
+    is_complete = text.end >= chunks.chunks[-1].end
+    if not is_complete or explained.indexed is None or text.revision != explained.indexed.text_revision:
+        return lay_out_without_text(chunks.chunks)
+    return lay_out(text, chunks.chunks)
 
 
 async def _chunks(visit: Visit, kb_id: str, *, document_id: str, page: int, cited: str | None) -> ChunkList | None:
@@ -140,7 +172,7 @@ async def _chunks(visit: Visit, kb_id: str, *, document_id: str, page: int, cite
                     raise
         return await listing(kb_id, document_id=document_id, skip=skip, limit=CHUNKS)
     except ApiError as error:
-        # It has left the knowledge base since it was explained.
+        # It is not in the knowledge base, or not any more.
         if error.status != 404:
             raise
         return None

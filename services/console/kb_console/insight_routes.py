@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from kb_client import AsyncClient
 from kb_client.errors import ApiError
 from kb_console.addresses import LIST, OF_ORGANIZATION
-from kb_console.dependencies import Visit, Visitor
+from kb_console.dependencies import Visitor
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.time_range import RANGES, ShownRange
@@ -64,7 +64,6 @@ async def show(
     searches, of_kbs, queries, cited, uncited, kbs = await run_all_or_cancel(calls)
     names = {each.kb_id: each.name for each in kbs.knowledge_bases}
     most_searched = _most_searched(of_kbs.groups, names)
-    tested = kb or next((each.kb_id for each in most_searched if each.kb_id), None) or next(iter(names), None)
 
     def address_of(**changed: object) -> str:
         shown = {"range": shown_range.query, "by": by, "kb": kb, "origin": origin}
@@ -93,8 +92,7 @@ async def show(
         paging=paging,
         address_of_page=lambda page: address_of(page=page),
         address_of_order=lambda order: address_of(by=order),
-        address_of_test=_address_of_test(visit, tested),
-        tested=names.get(tested or ""),
+        address_of_test=lambda query: visit.address(*([LIST, kb] if kb else []), "search", q=query),
     )
 
 
@@ -126,10 +124,3 @@ async def _mean_indexing_s(api: AsyncClient, kb_ids: Sequence[str]) -> dict[str,
 
     measured = await run_all_or_cancel([measure(kb_id) for kb_id in kb_ids])
     return dict(each for each in measured if each is not None)
-
-
-def _address_of_test(visit: Visit, kb_id: str | None) -> Any:
-    """Return a function from a query to the search test with it; None without a knowledge base."""
-    if kb_id is None:
-        return None
-    return lambda query: visit.address(LIST, kb_id, "search", q=query)

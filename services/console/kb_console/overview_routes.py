@@ -46,12 +46,6 @@ async def retry_failed(visit: Visitor, kb_id: str) -> Response:
     return RedirectResponse(visit.address(LIST, kb_id, done="retried" if started.retry_count else "no_failed"), 303)
 
 
-@router.get(_ADDRESS + "/tool")
-async def show_tool(request: Request, visit: Visitor, kb_id: str) -> HTMLResponse:
-    kb, tool = await run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), visit.api.knowledge_bases.get_tool(kb_id))
-    return render_page(request, "tool_schema.html", kb=kb, tool=tool.model_dump())
-
-
 @router.get(_ADDRESS + "/reindex")
 async def confirm_reindexing(request: Request, visit: Visitor, kb_id: str) -> HTMLResponse:
     kb, preview = await run_two_or_cancel(
@@ -70,6 +64,12 @@ async def reindex(visit: Visitor, kb_id: str) -> Response:
 async def rebuild_search_indexes(visit: Visitor, kb_id: str) -> Response:
     await visit.api.knowledge_bases.rebuild_search_indexes(kb_id)
     return RedirectResponse(visit.address(LIST, kb_id, done="rebuilt"), 303)
+
+
+@router.get(_ADDRESS + "/tool")
+async def show_tool(request: Request, visit: Visitor, kb_id: str) -> HTMLResponse:
+    kb, tool = await run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), visit.api.knowledge_bases.get_tool(kb_id))
+    return render_page(request, "tool_schema.html", kb=kb, tool=tool.model_dump())
 
 
 @router.post(_ADDRESS + "/jobs/{job_id}/cancel")

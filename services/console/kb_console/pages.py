@@ -56,6 +56,7 @@ def _create_environment() -> Environment:
         address=_address,
         static=static_address,
         status_of=status_words.status_of,
+        status_words=status_words.words_of_status,
         status_of_document=status_words.status_of_document,
         is_unfinished=status_words.is_unfinished,
         job_words=status_words.OF_JOB,
@@ -90,10 +91,15 @@ def render_page(
         values: names that the templates use.
     """
     name = part if part is not None and is_partial(request) else template
+    return HTMLResponse(render_part(request, name, **values), status_code)
+
+
+def render_part(request: Request, template: str, **values: Any) -> str:
+    """Return the markup of a template."""
     context = {
         "nonce": request.scope["state"]["nonce"],
         "session": find_session(request),
         "is_partial": is_partial(request),
         **values,
     }
-    return HTMLResponse(_ENVIRONMENT.get_template(name).render(context), status_code)
+    return _ENVIRONMENT.get_template(template).render(context)

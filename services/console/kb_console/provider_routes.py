@@ -14,7 +14,7 @@ from kb_console.dependencies import Visit, Visitor
 from kb_console.errors import UnusableForm
 from kb_console.organization_settings import SETTINGS, refuse_without_admin
 from kb_console.pages import render_page
-from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.typed_numbers import TypedNumbers
 from kb_contracts.api.llm_providers import LlmProviderView, ProviderCheckView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
@@ -77,12 +77,8 @@ async def put(request: Request, visit: Visitor) -> Response:
         await visit.api.llm_providers.put(
             form.provider.strip(), api_key=api_key if isinstance(api_key, str) else "", **form.settings()
         )
-    except UnusableForm as error:
-        return await _render(request, visit, form=form, problem=unusable_form(error.fields))
-    except ApiError as error:
-        if error.status == 401:
-            raise
-        return await _render(request, visit, form=form, problem=describe_problem(error))
+    except (UnusableForm, ApiError) as error:
+        return await _render(request, visit, form=form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(SETTINGS, PROVIDERS, done="stored"), 303)
 
 

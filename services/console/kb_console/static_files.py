@@ -21,6 +21,7 @@ _NAMES: Final = (
     "icon.svg",
     "vendor/htmx.min.js",
     "vendor/hx-csp.min.js",
+    "vendor/hx-sse.min.js",
     "vendor/pico.min.css",
     "vendor/uPlot.iife.min.js",
     "vendor/uPlot.min.css",

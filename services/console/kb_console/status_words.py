@@ -65,7 +65,12 @@ def status_of(kb: KnowledgeBaseView) -> StatusWords:
     """Return the state of a knowledge base; one that is paused says so, unless it is broken."""
     if kb.paused_at is not None and kb.status != "error":
         return PAUSED
-    return OF_KNOWLEDGE_BASE.get(kb.status, StatusWords(kb.status, "idle"))
+    return words_of_status(kb.status)
+
+
+def words_of_status(status: str) -> StatusWords:
+    """Return the words of a state of a knowledge base, where that is all that is known of it."""
+    return OF_KNOWLEDGE_BASE.get(status, StatusWords(status, "idle"))
 
 
 def status_of_document(status: str) -> StatusWords:

@@ -11,7 +11,7 @@ from kb_console.dependencies import Visit, Visitor
 from kb_console.organization_settings import SETTINGS
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, ListPage, Paging
-from kb_console.problems import ShownProblem, describe_problem
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.reserved_ids import is_reserved_tag_id
 
 TAGS: Final = "tags"
@@ -38,10 +38,8 @@ async def create(request: Request, visit: Visitor, *, tag_id: TypedName = "", na
     try:
         await visit.api.tags.put(tag_id, name=name.strip() or tag_id)
     except ApiError as error:
-        if error.status == 401:
-            raise
         typed = {"tag_id": tag_id, "name": name}
-        return await _render(request, visit, ListPage(1), problem=describe_problem(error), typed=typed)
+        return await _render(request, visit, ListPage(1), problem=describe_refusal(error), typed=typed)
     return RedirectResponse(visit.address(SETTINGS, TAGS, done="created"), 303)
 
 

@@ -12,7 +12,7 @@ from kb_console.budget_form import BudgetForm
 from kb_console.dependencies import Visit, Visitor
 from kb_console.errors import UnusableForm
 from kb_console.pages import render_page
-from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.time_range import RANGES, ShownRange
 from kb_console.usage_table import Grouping, UsageUnit, daily_table, forecast, name_group, share_of_month
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
@@ -82,12 +82,8 @@ async def change_budget(request: Request, visit: Visitor) -> Response:
         if not form.confirmed and form.stops_work(await visit.api.budget.get()):
             return await _render_budget(request, visit, form, asks=True)
         await visit.api.budget.put(**limits)
-    except UnusableForm as error:
-        return await _render_budget(request, visit, form, problem=unusable_form(error.fields))
-    except ApiError as error:
-        if error.status == 401:
-            raise
-        return await _render_budget(request, visit, form, problem=describe_problem(error))
+    except (UnusableForm, ApiError) as error:
+        return await _render_budget(request, visit, form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(USAGE, done="budget"), 303)
 
 

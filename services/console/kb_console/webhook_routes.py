@@ -14,7 +14,7 @@ from kb_console.dependencies import Visit, Visitor
 from kb_console.organization_settings import SETTINGS, list_knowledge_base_names, refuse_without_admin
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, ListPage, Paging
-from kb_console.problems import ShownProblem, describe_problem
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.webhook_form import EVENT_TYPES, WebhookForm
 from kb_contracts.api.webhooks import WantedDeliveryState, WebhookDeliveryView, WebhookTestResult
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel, run_three_or_cancel, run_two_or_cancel
@@ -51,9 +51,7 @@ async def create(request: Request, visit: Visitor) -> Response:
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.webhooks.create(**form.settings())
     except ApiError as error:
-        if error.status == 401:
-            raise
-        return await _render_list(request, visit, ListPage(1), form=form, problem=describe_problem(error))
+        return await _render_list(request, visit, ListPage(1), form=form, problem=describe_refusal(error))
     return _show_secret(request, visit, secret=created.secret, webhook_id=created.webhook_id)
 
 
@@ -76,9 +74,7 @@ async def change(request: Request, visit: Visitor, webhook_id: str) -> Response:
     try:
         await visit.api.webhooks.update(webhook_id, **form.settings())
     except ApiError as error:
-        if error.status == 401:
-            raise
-        return await _render(request, visit, webhook_id, form=form, problem=describe_problem(error))
+        return await _render(request, visit, webhook_id, form=form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(SETTINGS, WEBHOOKS, webhook_id, done="changed"), 303)
 
 

@@ -24,7 +24,7 @@ from kb_contracts.api.search_explanations import SearchExplanationView
 from kb_contracts.api.tags import TagList, TagView
 from kb_contracts.api.tool_schemas import ToolSchemaView
 from kb_contracts.api.whoami import WhoAmI
-from tests.unit.console import operator_pages
+from tests.unit.console import fake_runs, operator_pages
 from tests.unit.console.knowledge_answers import KNOWLEDGE_ANSWERS
 
 KB_ID: Final = "65f1c2a3b4d5e6f708192a3b"
@@ -42,6 +42,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"GET {_KB}/jobs": JobList,
     f"GET {_KB}/documents": DocumentList,
     f"GET {_KB}/chunks": ChunkList,
+    f"GET /documents/{DOCUMENT_ID}/text": DocumentText,
     f"GET {_DOCUMENT}/explain": ExplanationView,
     f"POST {_DOCUMENT}/retry": RequestedDocument,
     f"POST {_DOCUMENT}/reindex": RequestedDocument,
@@ -50,7 +51,6 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_KB}/search/explain": SearchExplanationView,
     "GET /insights/searches": SearchInsights,
     f"GET {_KB}/tool": ToolSchemaView,
-    f"GET /documents/{DOCUMENT_ID}/text": DocumentText,
     f"POST {_KB}/pause": KnowledgeBaseView,
     f"POST {_KB}/resume": KnowledgeBaseView,
     f"POST {_KB}/reindex": Reindexing,
@@ -80,7 +80,8 @@ class FakeApi:
     """An API in which everything succeeds, until a test changes an answer."""
 
     def __init__(self) -> None:
-        self.answers = {call: example_of(model) for call, model in _MODELS.items()}
+        self.answers = {call: example_of(model) for call, model in (_MODELS | fake_runs.MODELS).items()}
+        fake_runs.connect_runs(self.answers)
         self.answers["GET /v0/whoami"] |= {"scopes": ["read", "search", "write"]}
         for placement in self.answers["GET /documents"]["documents"][0]["knowledge_bases"]:
             placement["status"] = "failed"
@@ -151,6 +152,9 @@ def _replace(value: Any, replace: Callable[[str], str], names: frozenset[str]) -
     match value:
         case dict():
             for name, each in value.items():
+                if name == "type" and each == "knowledge_base":
+                    # The kind of a tool is no text.
+                    continue
                 if name in names and isinstance(each, str):
                     value[name] = replace(each)
                 elif name in names and isinstance(each, list) and all(isinstance(item, str) for item in each):

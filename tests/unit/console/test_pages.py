@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.console import operator_pages
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
+from tests.unit.console.fake_runs import PAGES_OF_RUNS
 from tests.unit.console.knowledge_pages import KNOWLEDGE_PAGES, WITHOUT_CALLS
 
 ORG = "/console/orgs/acme"
@@ -32,6 +33,7 @@ PAGES = [
     f"{KB}/reindex",
     *operator_pages.PAGES,
     *KNOWLEDGE_PAGES,
+    *PAGES_OF_RUNS,
 ]
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -69,7 +71,8 @@ TEXTS = frozenset(
     {"name", "description", "status_reason", "warnings", "document_name", "message", "content", "source",
      "heading_path", "detail", "tag_ids", "shared_tag_ids", "knowledge_base_tag_ids", "tag_id", "key_name", "query",
      "trace_id", "title", "excerpt", "text", "entry_title", "label", "tags", "messages", "entity_id", "node_id",
-     "specialization", "embedding_model", "chunker_type", "text_analyzer", "provider", "type"}
+     "specialization", "embedding_model", "chunker_type", "text_analyzer", "provider", "type",
+     "answer", "model", "arguments", "tool", "instructions", "tool_name", "tool_description", "kb_name"}
 )  # fmt: skip
 
 

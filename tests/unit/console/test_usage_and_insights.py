@@ -105,6 +105,10 @@ async def test_insights_lead_from_a_query_to_its_search_test(reader: httpx.Async
     shown = (await reader.get(f"{ORG}/insights?by=slow&kb={KB_ID}&origin=sdk&range=7d")).text
     test = f"{ORG}/knowledge-bases/{KB_ID}/search?q=How+many+days+of+leave+are+there%3F"
     assert f'href="{test}"' in shown
+    assert f'href="{ORG}/search?q=How' in (await reader.get(f"{ORG}/insights")).text, "without one, over all"
+    api.answers["GET /insights/queries"]["queries"][0]["without_results"] = 3
+    shown = (await reader.get(f"{ORG}/insights?by=slow&kb={KB_ID}&origin=sdk&range=7d")).text
+    assert f'href="{ORG}/knowledge/new?title=How+many' in shown
     asked = api.queries["GET /insights/queries"]
     assert (asked["by"], asked["kb_id"], asked["origin"]) == ("slow", KB_ID, "sdk")
     assert f'href="{ORG}/usage?range=7d"' in shown

@@ -100,5 +100,47 @@ function drawChart(place, body) {
   new ResizeObserver(() => chart.setSize(size())).observe(place);
 }
 
+// Chips: the passage opens beside the answer, and Escape leads back to the chip. Without a script a chip is a link.
+let openedChip = null;
+document.addEventListener("click", async (event) => {
+  const panel = document.getElementById("passage");
+  const chip = event.target.closest("a[data-passage]");
+  if (event.target.closest("[data-close]")) closePassage();
+  if (!panel || !chip || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openedChip = chip;
+  await htmx.ajax("GET", chip.href, { target: "#passage", swap: "innerHTML" });
+  panel.querySelector(".cited")?.focus();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && openedChip) closePassage();
+});
+
+function closePassage() {
+  document.getElementById("passage")?.replaceChildren();
+  openedChip?.focus();
+  openedChip = null;
+}
+
+// A dialog that the page opens keeps the focus, and Escape leads back as its links do.
+for (const dialog of document.querySelectorAll("dialog[data-back]")) {
+  dialog.removeAttribute("open");
+  dialog.showModal();
+  dialog.addEventListener("close", () => location.assign(dialog.dataset.back));
+}
+
+// Chat: the address is that of the conversation as soon as it has begun, and says from what answers come.
+document.addEventListener("asked", (event) => {
+  history.replaceState(null, "", event.detail.data);
+  event.target.elements.question.value = "";
+});
+document.getElementById("choice")?.addEventListener("change", () => {
+  const chosen = new URLSearchParams();
+  for (const [name, value] of new FormData(document.getElementById("ask"))) {
+    if (["with", "kb", "model", "document"].includes(name) && value) chosen.append(name, value);
+  }
+  history.replaceState(null, "", `?${chosen}`);
+});
+
 // A passage that the address names gets the focus.
 document.querySelector(".cited")?.focus();

@@ -1,0 +1,94 @@
+"""Renders answers of models: Markdown without HTML, images and links, in which citations are chips.
+
+Nothing of an answer becomes markup but what the renderer itself makes, from escaped text.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from kb_contracts.api.runs import CitationView
+
+AddressOfPassage: TypeAlias = Callable[[CitationView], str]
+
+_MARK: Final = re.compile(r"\[(\d{1,6}(?:,[ ]?\d{1,6}){0,50})\]")
+
+
+def _render_text(_renderer: object, *call: Any) -> str:
+    tokens, index, _options, env = call
+    return _with_chips(tokens[index].content, env["cited"], env["address_of"])
+
+
+def _create_renderer() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False})
+    markdown.disable(["image", "link", "autolink", "html_block", "html_inline", "reference"])
+    markdown.enable(["table", "strikethrough"])
+    markdown.add_render_rule("text", _render_text)
+    for name, markup in _OWN_MARKUP.items():
+        markdown.add_render_rule(name, lambda *_, markup=markup: markup)
+    return markdown
+
+
+_OWN_MARKUP: Final = {
+    # Headings of an answer are none of the page.
+    "heading_open": '<p class="heading">',
+    "heading_close": "</p>\n",
+    # A wide table scrolls by itself.
+    "table_open": '<div class="scroll" tabindex="0" role="region" aria-label="Table of the answer"><table>\n',
+    "table_close": "</table></div>\n",
+}
+_MARKDOWN: Final = _create_renderer()
+
+
+def render_answer(text: str, cited: Mapping[int, CitationView], address_of: AddressOfPassage) -> Markup:
+    """Return an answer as markup. `[n]` is a chip where `n` is cited, and text elsewhere."""
+    if (parsed := _parse_json(text)) is not None:
+        pretty = json.dumps(parsed, ensure_ascii=False, indent=2)
+        return Markup('<pre class="commands" tabindex="0">{}</pre>').format(_with_chips(pretty, cited, address_of))
+    rendered: str = _MARKDOWN.render(text, {"cited": cited, "address_of": address_of})
+    return Markup(rendered)  # noqa: S704  # the renderer escapes the answer
+
+
+def describe_place(citation: CitationView) -> str:
+    """Return the document and the pages of a passage, such as `handbook.pdf, p. 3 to 4`."""
+    first, last = citation.page_start, citation.page_end
+    if first is None:
+        return citation.source
+    return f"{citation.source}, p. {first}" + (f" to {last}" if last not in (None, first) else "")
+
+
+def _with_chips(text: str, cited: Mapping[int, CitationView], address_of: AddressOfPassage) -> Markup:
+    """Return a text, escaped, with a chip for each number that is cited."""
+    parts: list[str | Markup] = []
+    end = 0
+    for mark in _MARK.finditer(text):
+        numbers = [int(number) for number in mark[1].split(",")]
+        if any(number in cited for number in numbers):
+            parts.append(text[end : mark.start()])
+            parts += [_chip(cited[number], address_of) if number in cited else f"[{number}]" for number in numbers]
+            end = mark.end()
+    parts.append(text[end:])
+    return Markup("").join(escape(part) for part in parts)
+
+
+def _chip(citation: CitationView, address_of: AddressOfPassage) -> Markup:
+    return Markup('<a class="chip" href="{}" title="{}" data-passage>{}</a>').format(
+        address_of(citation), describe_place(citation), citation.number
+    )
+
+
+def _parse_json(text: str) -> Any:
+    """Return the object or list that an answer with a schema is; None for other answers."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    # A list of numbers alone is a citation.
+    is_record = isinstance(value, dict) or any(isinstance(each, dict) for each in value)
+    return value if is_record else None

@@ -1,0 +1,179 @@
+"""Stories about questions: an answer whose citation leads to its passage, and an agent whose knowledge base goes."""
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+
+QUESTION = "How often is the boiler descaled with citric acid?"
+FILLER = "Note the day of the work and the name of who did it in the book beside the door of the cellar. " * 3
+PAGES = [
+    f"# Boiler\n\nDescale the boiler every three months with citric acid, and rinse it twice.\n\n{FILLER}\n\n",
+    f"# Burner\n\nThe burner is cleaned by a technician every year, before winter.\n\n{FILLER}\n\n",
+]
+
+
+def write_manual(console: ConsoleUnderTest, pages: list[str]) -> None:
+    starts = [sum(len(page) for page in pages[:number]) for number in range(len(pages) + 1)]
+    console.call(
+        "PUT",
+        "/documents/boiler-manual",
+        {
+            "document_name": "boiler manual.pdf",
+            "tag_ids": ["boiler"],
+            "upload_date": "2026-01-31T12:00:00Z",
+            "text": "".join(pages),
+            "pages": [{"page": n + 1, "start": starts[n], "end": starts[n + 1]} for n in range(len(pages))],
+        },
+    )
+
+
+@pytest.fixture
+def boilers(console: ConsoleUnderTest) -> str:
+    """Return the id of a knowledge base with a manual of two pages."""
+    console.call("POST", "/tags", {"tag_id": "boiler", "name": "Boilers"})
+    found = console.call("GET", "/knowledge-bases?name_search=Boilers")["knowledge_bases"]
+    if not found:
+        body = {"name": "Boilers", "tag_ids": ["boiler"], "chunk_size": 50, "chunk_overlap": 0}
+        found = [console.call("POST", "/knowledge-bases", body)]
+    kb_id = str(found[0]["kb_id"])
+    write_manual(console, PAGES)
+    eventually(lambda: console.call("GET", f"/knowledge-bases/{kb_id}/documents")["total_count"] == 1)
+    return kb_id
+
+
+def test_a_question_leads_to_the_passage_that_its_answer_cites(
+    page: Page, console: ConsoleUnderTest, complaints: Complaints, boilers: str
+) -> None:
+    sign_in(page, console)
+    page.goto(console.url(f"/{boilers}"))
+    page.get_by_role("link", name="Ask", exact=True).click()
+    assert_accessible(page)
+    page.get_by_label("Question").fill(QUESTION)
+    page.get_by_role("button", name="Ask", exact=True).click()
+    turn = page.locator(".turn")
+    chip = turn.locator(".answer .chip").first
+    expect(turn.get_by_role("list", name="Sources")).to_contain_text("[1] boiler manual.pdf, p. 1")
+    expect(turn).to_have_attribute("aria-busy", "false")
+    page.wait_for_url("**/chat/*?kb=*")
+    expect(page.get_by_label("Question")).to_have_value("")
+    turn.locator("summary").first.click()
+    expect(turn.locator(".step").first).to_contain_text("passage")
+    assert_accessible(page)
+
+    chip.click()
+    passage = page.locator("#passage .cited")
+    expect(passage).to_contain_text("Descale the boiler")
+    expect(passage).to_be_focused()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(chip).to_be_focused()
+    expect(passage).to_have_count(0)
+
+    answer, thread = turn.locator(".answer").inner_text(), page.url
+    page.reload()
+    expect(turn.locator(".answer")).to_have_text(answer, use_inner_text=True)
+    page.get_by_text("Answers come from").click()
+    expect(page.get_by_role("checkbox", name="Boilers")).to_be_checked()
+    turn.locator(".answer .chip").first.click()
+    page.get_by_role("link", name="The whole document").click()
+    cited = page.locator(".bands .cited")
+    expect(cited).to_contain_text("Descale the boiler")
+    expect(cited).to_be_focused()
+    expect(page.get_by_role("link", name="2", exact=True)).to_have_attribute("href", "#page-2")
+    assert_accessible(page)
+
+    page.goto(thread)
+    page.get_by_role("button", name="Good answer").click()
+    expect(page.get_by_role("button", name="Good answer")).to_have_attribute("aria-pressed", "true")
+
+    # The document changes, and the answer keeps its passage.
+    complaints.expected |= {"404", "410"}
+    write_manual(console, ["# Boiler\n\nNever descale it.\n\n", PAGES[1]])
+    chunks = f"/knowledge-bases/{boilers}/chunks?document_id=boiler-manual"
+    eventually(lambda: "Never" in str(console.call("GET", chunks)))
+    page.goto(thread)
+    turn.locator(".answer .chip").first.click()
+    expect(page.locator("#passage")).to_contain_text("as it was cited")
+    expect(passage).to_contain_text("Descale the boiler")
+
+
+def test_without_a_script_the_page_with_the_answer_follows(
+    browser: Browser, console: ConsoleUnderTest, boilers: str
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    sign_in(page, console)
+    page.goto(console.of_organization(f"/chat?kb={boilers}"))
+    page.get_by_label("Question").fill("When is the burner cleaned by a technician?")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".turn .answer")).to_contain_text("every year")
+    page.locator(".turn .answer .chip").first.click()
+    expect(page.locator(".passages .cited")).to_contain_text("The burner is cleaned")
+    context.close()
+
+
+def test_an_author_builds_an_agent_and_sees_which_tool_broke(page: Page, console: ConsoleUnderTest) -> None:
+    console.call("POST", "/tags", {"tag_id": "vent", "name": "Vents"})
+    kb_id = console.call("POST", "/knowledge-bases", {"name": "Vents", "tag_ids": ["vent"]})["kb_id"]
+    sign_in(page, console)
+    page.get_by_role("link", name="Agents", exact=True).click()
+    page.get_by_role("link", name="Create").first.click()
+    page.get_by_label("Name").fill("Caretaker")
+    page.get_by_label("Instructions").fill("Search before you answer.")
+    assert_accessible(page)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", name="Caretaker")).to_be_visible()
+
+    page.get_by_role("link", name="Add knowledge base").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", name="Add knowledge base")).to_be_visible()
+    assert_accessible(page)
+    dialog.get_by_role("button", name="Quick add Vents").click()
+    tool = page.locator(".card").first
+    expect(tool).to_contain_text("search_vents")
+    expect(tool).to_contain_text("top 5 results")
+    assert_accessible(page)
+
+    tool.get_by_role("link", name="Edit search_vents").click()
+    page.get_by_role("dialog").get_by_label("Results").fill("7")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(tool).to_contain_text("top 7 results")
+    page.get_by_role("link", name="Add knowledge base").click()
+    expect(page.get_by_role("button", name="Vents is added already")).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+    console.call("DELETE", f"/knowledge-bases/{kb_id}")
+    page.reload()
+    expect(tool.locator(".problem")).to_contain_text("Knowledge base not found: Vents was deleted.")
+    assert_accessible(page)
+    tool.get_by_role("button", name="Remove").click()
+    expect(page.locator(".card")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_pages_of_authors_are_accessible_and_fit(
+    browser: Browser, console: ConsoleUnderTest, complaints: Complaints, *, boilers: str, scheme: str, width: int
+) -> None:
+    agent = console.call("POST", "/agents", {"name": "A" * 100, "instructions": "Search."})["agent_id"]
+    console.call("POST", f"/agents/{agent}/knowledge-base-tools", {"kb_id": boilers})
+    prompt = console.call("POST", "/prompts", {"name": "P", "content": "Answer.", "kb_ids": [boilers]})["prompt_id"]
+    thread = console.call("POST", "/threads", {"title": "T" * 100})["thread_id"]
+    run = {"messages": [{"role": "user", "content": QUESTION}], "kb_ids": [boilers], "thread_id": thread}
+    console.call("POST", "/runs", run)
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
+    complaints.watch(context)
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    sign_in(page, console)
+    for path in [
+        "/chat", f"/chat/{thread}", f"/chat/{thread}/delete", "/agents", "/agents/new", f"/agents/{agent}",
+        f"/agents/{agent}?add=list", f"/agents/{agent}/delete", "/prompts", "/prompts/new", f"/prompts/{prompt}",
+        f"/prompts/{prompt}/delete", f"/knowledge-bases/{boilers}/documents/boiler-manual",
+    ]:  # fmt: skip
+        page.goto(console.of_organization(path))
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} sticks out of the window"
+    context.close()

@@ -1,0 +1,212 @@
+"""Chat: what is asked of the API, and what a reader sees of an answer while it is written and afterwards."""
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_console.answer_markup import render_answer
+from tests.console.payloads import PAYLOADS
+from tests.unit.console.fake_api import KB_ID, FakeApi
+from tests.unit.console.fake_runs import AGENT_ID, CHUNK_ID, PROMPT_ID, RUN_ID, THREAD_ID, stream_of
+from tests.unit.console.test_pages import FoundMarkup
+
+CHAT = "/console/orgs/acme/chat"
+AS_SCRIPT = {"HX-Request": "true", "HX-Request-Type": "partial"}
+QUESTION = {"question": "How many days of leave are there?", "kb": KB_ID, "with": ""}
+PASSAGE = f"/console/orgs/acme/knowledge-bases/{KB_ID}/passages/{CHUNK_ID.replace(':', '%3A')}"
+
+
+def example_events(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the events of a run that searches, says `texts` and finishes as the example."""
+    run = api.answers[f"GET /runs/{RUN_ID}"]
+    [call] = run["tool_calls"]
+    called = {name: call[name] for name in ("call_id", "tool", "arguments")}
+    return [
+        ("run.started", {"run_id": RUN_ID, "model": "gpt-4o-mini"}),
+        ("tool.called", called),
+        ("passage", {"call_id": "c1", **call["passages"][0]}),
+        ("tool.returned", call),
+        *(("answer.delta", {"iteration": 2, "text": text}) for text in texts),
+        ("citation", run["citations"][0]),
+        ("run.finished", run),
+    ]
+
+
+class FoundTags(HTMLParser):
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.names: set[str] = set()
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        self.names |= {name for name, _ in attrs}
+
+
+async def test_an_answer_arrives_in_parts_with_its_searches_and_ends_as_a_reload_shows_it(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.problems["POST /runs"] = stream_of(example_events(api, "There are **30 days** [1]", ", it seems."))
+    answer = await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    messages = answer.text.split("\n\n")
+    assert messages[0] == f"event: asked\ndata: {CHAT}/{THREAD_ID}?kb={KB_ID}"
+    parts = [part.replace("data: ", "") for part in messages[1:]]
+    assert "searching for" in parts[1]
+    assert "<q><bdi>days of leave</bdi></q>: 2 passages" in parts[3]
+    while_written = next(part for part in parts if "<strong>30 days</strong>" in part)
+    assert f'href="{PASSAGE}?document=handbook&amp;run={RUN_ID}"' in while_written, "a chip while it is written"
+    assert "Stop" in while_written
+    assert not any(" hx-nonce" in part for part in parts), "it would be the nonce of another page"
+    page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    article = page[page.index("<article") : page.index("</article>")]
+    assert article in parts[-2], "a reload shows the same"
+    assert api.bodies["POST /runs"]["thread_id"] == THREAD_ID
+    assert api.bodies["POST /threads"] == {"title": QUESTION["question"]}
+
+
+async def test_an_answer_has_its_sources_its_cost_and_what_was_not_cited(reader: httpx.AsyncClient) -> None:
+    page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    assert "[1] handbook.pdf, p. 3</a>" in page
+    assert "1 passage received and not cited" in page
+    assert "gpt-4o-mini · 2 rounds · 1\u202f576 tokens · $0.0003 · 1 SPU · 5 s" in page
+    assert 'id="poll"' not in page
+
+
+async def test_without_a_script_the_page_with_the_answer_follows(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    answer = await reader.post(CHAT, data=QUESTION | {"thread_id": THREAD_ID})
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{CHAT}/{THREAD_ID}?kb={KB_ID}#run-{RUN_ID}"
+    assert "POST /threads" not in api.calls
+    assert api.bodies["POST /runs"]["kb_ids"] == [KB_ID]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sent"),
+    [
+        ({"with": f"agent:{AGENT_ID}", "kb": KB_ID, "model": "gpt-4o-mini"}, {"agent_id": AGENT_ID}),
+        ({"with": f"prompt:{PROMPT_ID}", "kb": ""}, {"prompt_id": PROMPT_ID, "kb_ids": None}),
+        ({"kb": KB_ID, "model": "gpt-4o-mini"}, {"kb_ids": [KB_ID], "model": "gpt-4o-mini"}),
+    ],
+)
+async def test_who_answers_is_in_the_address_and_in_the_run(
+    reader: httpx.AsyncClient, api: FakeApi, chosen: dict[str, str], sent: dict[str, object]
+) -> None:
+    page = (await reader.get(CHAT, params=chosen)).text
+    for value in filter(None, [chosen.get("with"), None if chosen.get("with") else chosen.get("model")]):
+        assert f'value="{value}" selected' in page
+    await reader.post(CHAT, data=chosen | {"question": "Well?"})
+    body = api.bodies["POST /runs"]
+    assert {name: body[name] for name in body if name not in {"messages", "thread_id", "document_id"}} == sent
+
+
+async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    nowhere = await reader.post(CHAT, data={"question": "Where <b>?"})
+    assert (nowhere.status_code, "Choose a knowledge base" in nowhere.text) == (422, True)
+    assert "Where &lt;b&gt;?</textarea>" in nowhere.text
+    api.refuse("POST /runs", 422, "model-not-allowed")
+    refused = await reader.post(CHAT, data=QUESTION)
+    assert (refused.status_code, QUESTION["question"] in refused.text) == (422, True)
+    assert "Detail of model-not-allowed." in refused.text
+    in_a_stream = await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)
+    assert "Detail of model-not-allowed." in in_a_stream.text
+    assert "event: asked" not in in_a_stream.text, "so the form keeps the question"
+
+
+async def test_an_answer_that_broke_off_or_failed_says_so_and_can_be_asked_again(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.problems["POST /runs"] = stream_of(example_events(api, "There are")[:5])
+    broken = (await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)).text
+    assert "Lost" in broken
+    assert "Ask again" in broken
+    run = api.answers[f"GET /runs/{RUN_ID}"]
+    error = {
+        "type": "invalid-answer",
+        "detail": "Not as the schema says.",
+        "answer": '{"a": 1}',
+        "violations": ["$.a: <b>"],
+    }
+    run |= {"status": "failed", "answer": None, "citations": [], "error": error}
+    page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    assert "Not as the schema says." in page
+    assert "<mark><bdi>$.a: &lt;b&gt;</bdi></mark>" in page
+    assert "Ask again" in page
+    run |= {"status": "completed", "answer": "By heart.", "error": None}
+    assert "cites no passage" in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    run |= {"status": "running", "answer": None}
+    assert 'id="poll"' in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+
+
+async def test_what_a_model_writes_is_text(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    hostile = (
+        '<script>alert(1)</script> <b hx-get="/x" onclick="y"> ![i](http://evil.example/i) [l](javascript:alert(1)) '
+        "<http://evil.example> [1]\n\n[a]: http://evil.example\n\n| <b> |\n|---|\n| [a] |\n\n```<b>\n<b>\n```"
+        "\r<b>\u2028<b>"
+    )
+    run = api.answers[f"GET /runs/{RUN_ID}"]
+    run["answer"] = hostile
+    run["question"] = [{"role": "user", "content": hostile}]
+    run["tool_calls"][0] |= {"arguments": json.dumps({"query": hostile}), "problem": hostile}
+    run["citations"][0] |= {"source": hostile}
+    api.problems["POST /runs"] = stream_of(example_events(api, *hostile))
+    for shown in (
+        await reader.get(f"{CHAT}/{THREAD_ID}"),
+        await reader.post(CHAT, data=QUESTION | {"question": hostile}, headers=AS_SCRIPT),
+    ):
+        text = shown.text.replace("data: ", "")
+        assert FoundMarkup(text).found == []
+        assert "<img" not in text
+        assert 'href="http' not in text
+        assert 'href="javascript' not in text
+
+
+async def test_a_passage_opens_with_its_neighbours_and_as_it_was_cited_when_it_is_gone(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    address = f"{PASSAGE}?document=handbook&run={RUN_ID}"
+    for headers in ({}, AS_SCRIPT):
+        page = await reader.get(address, headers=headers)
+        assert (page.status_code, 'class="cited" tabindex="-1"' in page.text) == (200, True)
+        assert ("<html" in page.text) == (not headers)
+    for status, slug in [(410, "passage-replaced"), (404, "not-found")]:
+        api.refuse(f"GET /knowledge-bases/{KB_ID}/chunks/{CHUNK_ID}", status, slug)
+        gone = await reader.get(address)
+        assert (gone.status_code, "This is the passage as it was cited." in gone.text) == (200, True)
+        assert "Employees have 30 days of leave a year." in gone.text
+    without_a_run = await reader.get(f"{PASSAGE}?document=handbook")
+    assert without_a_run.status_code == 404
+
+
+async def test_a_run_is_stopped_judged_and_a_conversation_deleted(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    run = f"{CHAT}/{THREAD_ID}/runs/{RUN_ID}"
+    assert (await reader.post(f"{run}/stop")).status_code == 303
+    api.refuse(f"POST /runs/{RUN_ID}/cancel", 409, "run-ended")
+    assert (await reader.post(f"{run}/stop")).status_code == 303, "it ended meanwhile"
+    assert (await reader.post(f"{run}/feedback", data={"rating": "down", "comment": "Old."})).status_code == 303
+    assert api.bodies[f"PUT /runs/{RUN_ID}/feedback"] == {"rating": "down", "comment": "Old."}
+    assert "1 question with its answer" in (await reader.get(f"{CHAT}/{THREAD_ID}/delete")).text
+    assert (await reader.post(f"{CHAT}/{THREAD_ID}/delete")).headers["location"] == CHAT
+    assert f"DELETE /threads/{THREAD_ID}" in api.calls
+
+
+async def test_a_key_that_may_not_search_or_use_agents_still_reads(stranger: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers["GET /v0/whoami"]["scopes"] = ["read"]
+    await stranger.post("/console/sign-in", data={"api_key": "kb_0123456789ab_secret"})
+    api.refuse("GET /agents", 403, "missing-scope")
+    api.refuse("GET /prompts", 403, "missing-scope")
+    page = await stranger.get(f"{CHAT}/{THREAD_ID}")
+    assert page.status_code == 200
+    assert 'disabled title="Your API key lacks the scope search.">Ask</button>' in page.text
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_payload_of_the_browser_tests_becomes_markup_in_an_answer(payload: str) -> None:
+    for text in (payload, f"# {payload}", f"| {payload} |\n|---|\n| {payload} |", f"```{payload}\n{payload}\n```"):
+        rendered = render_answer(text, {}, lambda _: "/")
+        assert FoundTags(rendered).found <= {"p", "pre", "code", "div", "table", "thead", "tbody", "tr", "th", "td"}
+        assert FoundTags(rendered).names <= {"class", "tabindex", "role", "aria-label"}
