@@ -32,6 +32,13 @@ AgentOption = Annotated[
     str | None, typer.Option("--agent", metavar="AGENT", help="Agent that answers, with its instructions and tools.")
 ]
 
+AskedEntityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--entity", metavar="ENTITY", help="Entity whose knowledge the agent puts into the prompt, such as user:alice."
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -41,6 +48,7 @@ class Question:
     prompt_id: str | None = None
     agent_id: str | None = None
     document_id: str | None = None
+    entity_id: str | None = None
     kb_ids: Sequence[str] = ()
     model: str | None = None
 
@@ -63,12 +71,13 @@ def ask(
     *,
     kb: KbOptions = None,
     agent: AgentOption = None,
+    entity: AskedEntityOption = None,
     model: RunModelOption = None,
     output: TableOrJson = "table",
 ) -> None:
     """Answer a question from the documents. Each statement names the passage that it comes from."""
     with open_client(context, shows_waits=False) as client:
-        asked = _choose(client, kb=kb, agent=agent, model=model)
+        asked = replace(_choose(client, kb=kb, agent=agent, model=model), entity_id=entity)
         answer_once(client, replace(asked, messages=[{"role": "user", "content": question}]), output)
 
 
@@ -90,6 +99,7 @@ def chat(
     *,
     kb: KbOptions = None,
     agent: AgentOption = None,
+    entity: AskedEntityOption = None,
     model: RunModelOption = None,
     output: TableOrJson = "table",
 ) -> None:
@@ -98,7 +108,7 @@ def chat(
     Questions are lines of the standard input. As JSON, each answer is one line.
     """
     with open_client(context, shows_waits=False) as client:
-        asked = _choose(client, kb=kb, agent=agent, model=model)
+        asked = replace(_choose(client, kb=kb, agent=agent, model=model), entity_id=entity)
         if sys.stdin.isatty() and output == "table":
             print("Ask about your documents. An empty line ends the conversation.\n")
         messages: list[dict[str, str]] = []

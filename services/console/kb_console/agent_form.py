@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.datastructures import FormData
 
-from kb_console.form_numbers import FormNumbers
+from kb_console.typed_numbers import TypedNumbers
 from kb_contracts.api.agents import AgentView, ToolView
 
 
@@ -47,7 +47,7 @@ class AgentForm:
         Raises:
             UnusableForm: the number of calls is none.
         """
-        numbers = FormNumbers()
+        numbers = TypedNumbers()
         max_iterations = numbers.read("max_iterations", self.max_iterations, int)
         numbers.check()
         return {
@@ -84,7 +84,7 @@ class ToolForm:
         Raises:
             UnusableForm: a number is none.
         """
-        numbers = FormNumbers()
+        numbers = TypedNumbers()
         top_k = numbers.read("default_top_k", self.default_top_k, int)
         fields: dict[str, Any] = {"default_min_score": numbers.read("default_min_score", self.default_min_score, float)}
         numbers.check()
