@@ -22,6 +22,11 @@ WAIT_MS: Final = 60_000
 expect.set_options(timeout=WAIT_MS)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the newcomer's story first: only then there is no knowledge base yet."""
+    items.sort(key=lambda item: "a_newcomer" not in item.name)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleUnderTest:
     base_url: str

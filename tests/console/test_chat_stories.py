@@ -142,7 +142,8 @@ def test_an_author_builds_an_agent_and_sees_which_tool_broke(page: Page, console
     expect(tool).to_contain_text("top 7 results")
     page.get_by_role("link", name="Add knowledge base").click()
     expect(page.get_by_role("button", name="Vents is added already")).to_be_disabled()
-    page.keyboard.press("Escape")
+    with page.expect_navigation():
+        page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
     console.call("DELETE", f"/knowledge-bases/{kb_id}")

@@ -37,7 +37,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
         expect(page.get_by_role("heading", name="First steps")).to_be_visible()
         assert_accessible(page)
 
-    page.get_by_role("link", name="Create").click()
+    page.get_by_role("link", name="Create", exact=True).click()
     page.get_by_label("Name").fill("Pumps")
     page.get_by_label("Tags", exact=True).or_(page.get_by_label("Other tags")).fill("manual")
     page.get_by_label("Try it on a text of yours").fill(
