@@ -53,7 +53,7 @@ images: install  ## build all images, try each one, list what is in it (needs ro
 	@$(BIN)/python -m pytest -m nginx tests/deployment --quiet
 
 test: install  ## all tests but the long ones and tests/architecture, against real servers
-	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet
+	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet
 
 test-long: install  ## the long tests: more kills, orders, swaps and examples
 	@$(BIN)/python -m pytest -m "$(LOCAL) and long" --timeout 7200
