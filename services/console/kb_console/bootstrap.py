@@ -10,50 +10,46 @@ import httpx
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from kb_console import (
-    agent_routes,
+from kb_console import error_pages, sign_in_routes
+from kb_console.administration import (
     api_key_routes,
     audit_routes,
-    chat_routes,
+    organization_routes,
+    provider_routes,
+    tag_routes,
+    webhook_routes,
+)
+from kb_console.agents import agent_routes, prompt_routes
+from kb_console.body_limit import BodyLimit
+from kb_console.browser_rules import BrowserRules
+from kb_console.chat import chat_routes, passage_routes
+from kb_console.dependencies import ApiClients
+from kb_console.documents import document_routes, organization_documents
+from kb_console.error_pages import UnexpectedErrors
+from kb_console.knowledge import (
     check_in_routes,
-    create_routes,
-    dead_letter_routes,
-    document_routes,
-    drift_routes,
     entity_routes,
     entry_list,
     entry_routes,
-    error_pages,
     graph_routes,
     import_routes,
-    insight_routes,
-    job_routes,
+    mcp_server_routes,
+    source_routes,
+)
+from kb_console.knowledge_bases import (
+    create_routes,
     knowledge_base_batches,
     knowledge_base_list,
-    mcp_server_routes,
-    operations_routes,
-    organization_documents,
-    organization_routes,
     overview_routes,
-    passage_routes,
-    prompt_routes,
-    provider_routes,
-    search_routes,
     settings_routes,
-    sign_in_routes,
-    source_routes,
-    tag_routes,
-    usage_routes,
-    webhook_routes,
 )
-from kb_console.body_limit import BodyLimit
-from kb_console.browser_rules import BrowserRules
-from kb_console.dependencies import ApiClients
-from kb_console.error_pages import UnexpectedErrors
+from kb_console.operations import dead_letter_routes, drift_routes, job_routes, operations_routes
+from kb_console.search import search_routes
 from kb_console.sessions import Sessions
 from kb_console.settings import ConsoleSettings
 from kb_console.static_files import static_route
 from kb_console.uploads import Uploads
+from kb_console.usage import insight_routes, usage_routes
 from kb_shared.errors import Misconfigured
 from kb_shared.http.dependencies import provide
 from kb_shared.http.failed_authentications import FailedAuthentications

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_console.answer_markup import render_answer
+from kb_console.chat.answer_markup import render_answer
 from tests.console.payloads import PAYLOADS
 from tests.unit.console.fake_api import KB_ID, FakeApi
 from tests.unit.console.fake_runs import AGENT_ID, CHUNK_ID, PROMPT_ID, RUN_ID, THREAD_ID, stream_of

@@ -2,7 +2,7 @@
 
 import httpx
 
-from kb_console.document_text import lay_out
+from kb_console.documents.document_text import lay_out
 from kb_contracts.api.document_texts import DocumentText
 from kb_contracts.api.memberships import ChunkList, ChunkView
 from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi, example_of

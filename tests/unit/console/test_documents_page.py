@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_console.bulk_edits import BulkForm, plan_changes
+from kb_console.documents.bulk_edits import BulkForm, plan_changes
 from kb_console.errors import UnusableForm
 from kb_contracts.api.documents import DocumentView
 from tests.unit.console.fake_api import DOCUMENT_ID, FakeApi, example_of

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from kb_console.errors import UnusableForm
-from kb_console.graph_picture import draw_graph
-from kb_console.property_lines import format_properties, parse_properties
+from kb_console.knowledge.graph_picture import draw_graph
+from kb_console.knowledge.property_lines import format_properties, parse_properties
 from tests.unit.console.fake_api import FakeApi
 from tests.unit.console.knowledge_answers import CHECK_IN_ID, ENTITY_ID, RUN_ID, SERVER_ID, SOURCE_ID
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from kb_console.prompt_form import find_problem_of_schema
+from kb_console.agents.prompt_form import find_problem_of_schema
 from tests.unit.console.fake_api import KB_ID, FakeApi
 from tests.unit.console.fake_runs import PROMPT_ID
 

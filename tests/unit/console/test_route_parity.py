@@ -9,7 +9,7 @@ from typing import Final
 import kb_console
 
 OPENAPI: Final = Path(__file__).parents[3] / "docs" / "openapi.json"
-SOURCES: Final = sorted(Path(kb_console.__file__).parent.glob("*.py"))
+SOURCES: Final = sorted(Path(kb_console.__file__).parent.rglob("*.py"))
 COMPOSED: Final = {
     "documents.upload": {"documents.put", "documents.store_text"},
     "usage.get_csv": {"usage.get"},

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_console.code_samples import ShownSearch, list_samples
-from kb_console.search_options import FilterRow, SearchOptions
+from kb_console.search.code_samples import ShownSearch, list_samples
+from kb_console.search.search_options import FilterRow, SearchOptions
 from tests.unit.console.fake_api import KB_ID, FakeApi
 
 KB = f"/console/orgs/acme/knowledge-bases/{KB_ID}"

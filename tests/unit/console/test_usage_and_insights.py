@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_console.time_range import time_range
-from kb_console.usage_table import MOST_GROUPS, OTHERS, daily_table, forecast, share_of_month
+from kb_console.usage.time_range import time_range
+from kb_console.usage.usage_table import MOST_GROUPS, OTHERS, daily_table, forecast, share_of_month
 from kb_contracts.api.budgets import BudgetView
 from kb_contracts.api.usage import UsageRow
 from tests.unit.console.fake_api import KB_ID, FakeApi

@@ -1,0 +1,157 @@
+"""Creation of a knowledge base, with a preview of its passages and of its cost."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.datastructures import UploadFile
+
+from kb_client import AsyncClient
+from kb_client.errors import ApiError, KbClientError
+from kb_client.files.file_problem import FileProblem
+from kb_console.addresses import LIST, OF_ORGANIZATION
+from kb_console.dependencies import Uploads, Visit, Visitor
+from kb_console.errors import UnusableForm
+from kb_console.knowledge_bases.knowledge_base_form import ANALYZERS, CHUNKERS, KnowledgeBaseForm
+from kb_console.knowledge_bases.tag_choices import create_missing_tags, list_tag_choices
+from kb_console.pages import render_page
+from kb_console.problems import ShownProblem, describe_refusal
+from kb_console.text_pieces import TextPiece, cut_at_chunks
+from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
+
+MAX_SAMPLE_CHARACTERS = 50_000
+_CHOICES = 100
+_SHOWN_CHUNKS = 500
+
+router = APIRouter(prefix=OF_ORGANIZATION)
+
+
+@router.get("/knowledge-bases/new")
+async def show_form(
+    request: Request, visit: Visitor, copy: Annotated[str | None, Query(max_length=100)] = None
+) -> HTMLResponse:
+    form = KnowledgeBaseForm()
+    if copy is not None:
+        form = KnowledgeBaseForm.copy_of(await visit.api.knowledge_bases.get(copy))
+    return await _render(request, visit, form)
+
+
+@router.post("/knowledge-bases")
+async def create(request: Request, visit: Visitor) -> Response:
+    form = KnowledgeBaseForm.from_form(await request.form())
+    try:
+        arguments = form.creation()
+        await create_missing_tags(visit.api, form.typed_tags())
+        # The same form sent twice, as by Back and Create, makes one knowledge base.
+        client = visit.api.with_options(idempotency_key=form.idempotency_key)
+        created = await client.knowledge_bases.create(**arguments)
+    except (UnusableForm, ApiError) as error:
+        return await _render(request, visit, form, problem=describe_refusal(error))
+    return RedirectResponse(visit.address(LIST, created.kb_id, done="created"), 303)
+
+
+@router.post("/knowledge-bases/preview")
+async def preview(request: Request, visit: Visitor) -> HTMLResponse:
+    form = KnowledgeBaseForm.from_form(await request.form())
+    if "hx-request" not in request.headers:
+        # The button of the form, without a script.
+        return await _render(request, visit, form, with_preview=True)
+    shown = await _preview(visit.api, form)
+    return render_page(request, "_preview.html", preview=shown.preview, pieces=shown.pieces())
+
+
+@router.post("/knowledge-bases/preview/uploads")
+async def preview_file(request: Request, visit: Visitor, uploads: Uploads) -> HTMLResponse:
+    """Put the text of a file into the form, as the sample. The file is not stored."""
+    async with request.form(max_files=1, max_fields=200) as sent:
+        form, file = KnowledgeBaseForm.from_form(sent), sent.get("sample_file")
+        if not isinstance(file, UploadFile) or not file.filename:
+            problem = ShownProblem(422, "No file", "Choose a file first.")
+            return await _render(request, visit, form, problem=problem)
+        parsed = await uploads.parse(file)
+    if isinstance(parsed, FileProblem):
+        detail = f"{parsed.reason}. Remedy: {parsed.remedy}."
+        problem = ShownProblem(422, "Unreadable file", detail)
+        return await _render(request, visit, form, problem=problem)
+    read = replace(form, sample=parsed.text[:MAX_SAMPLE_CHARACTERS], sample_document="")
+    return await _render(request, visit, read, with_preview=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPreview:
+    """What the settings would make of a text and of the documents with the tags."""
+
+    preview: KnowledgeBasePreview | None = None
+    text: str = ""
+
+    def pieces(self) -> list[TextPiece]:
+        if self.preview is None or self.preview.text is None:
+            return []
+        spans = [
+            (chunk.chunk_index, _start_with_overlap(self.text, chunk), chunk.end)
+            for chunk in self.preview.text.chunks
+            if chunk.start < len(self.text)
+        ]
+        return cut_at_chunks(self.text, spans)
+
+
+async def _preview(api: AsyncClient, form: KnowledgeBaseForm) -> ShownPreview:
+    # Tags that were typed need not exist yet, and then have no documents.
+    sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], list(form.tag_ids)
+    preview = api.knowledge_bases.preview
+    if document_id := form.sample_document.strip():
+        shown, text = await run_two_or_cancel(
+            preview(**form.settings(), document_id=document_id, tag_ids=tags or None, limit=_SHOWN_CHUNKS),
+            api.documents.get_text(document_id, end=MAX_SAMPLE_CHARACTERS),
+        )
+        return ShownPreview(shown, text.text)
+    if not sample.strip() and not tags:
+        return ShownPreview()
+    text_or_none = sample if sample.strip() else None
+    shown = await preview(**form.settings(), text=text_or_none, tag_ids=tags or None, limit=_SHOWN_CHUNKS)
+    return ShownPreview(shown, sample)
+
+
+def _start_with_overlap(text: str, chunk: PreviewedChunkView) -> int:
+    """Return where the text begins that a chunk repeats of the one before; else where the chunk itself begins."""
+    found = text.rfind(chunk.context, 0, chunk.start) if chunk.context else -1
+    # Only white space is between them.
+    is_before = found >= 0 and not text[found + len(chunk.context) : chunk.start].strip()
+    return found if is_before else chunk.start
+
+
+async def _render(
+    request: Request,
+    visit: Visit,
+    form: KnowledgeBaseForm,
+    *,
+    problem: ShownProblem | None = None,
+    with_preview: bool = False,
+) -> HTMLResponse:
+    tags, models, documents = await run_three_or_cancel(
+        list_tag_choices(visit.api),
+        visit.api.embedding_models.list(key_present=True, limit=_CHOICES),
+        visit.api.documents.list(status="available", limit=_CHOICES),
+    )
+    shown = ShownPreview()
+    if with_preview:
+        try:
+            shown = await _preview(visit.api, form)
+        except (UnusableForm, KbClientError) as error:
+            problem = describe_refusal(error)
+    return render_page(
+        request,
+        "create.html",
+        status_code=200 if problem is None else problem.status,
+        form=form,
+        choices=tags,
+        models=models.embedding_models,
+        chunkers=[(name, f"{name}: {about}") for name, about in CHUNKERS.items()],
+        analyzers=[(name, name.removeprefix("lucene.")) for name in ANALYZERS],
+        problem=problem,
+        documents=documents.documents,
+        preview=shown.preview,
+        pieces=shown.pieces(),
+    )
