@@ -115,7 +115,7 @@ async def test_another_organization_learns_nothing(running: RunningSystem) -> No
     async with httpx.AsyncClient(
         base_url=f"{system.stack.base_url}/v0/orgs", headers={"Authorization": f"Bearer {key}"}, trust_env=False
     ) as theirs:
-        assert (await theirs.get("/others/knowledge-bases")).json() == {"knowledge_bases": [], "total_count": 0}
+        assert (await theirs.get("/others/knowledge-bases")).json()["knowledge_bases"] == []
         for organization_id in ("others", system.organization_id):
             path = f"/{organization_id}/knowledge-bases/{kb_id}"
             assert (await theirs.get(path)).status_code == 404

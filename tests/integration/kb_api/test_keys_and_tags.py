@@ -31,7 +31,7 @@ def with_key(organization: OrganizationClient, key: str) -> OrganizationClient:
 async def test_a_new_key_works_within_its_scopes_and_until_it_is_revoked(organization: OrganizationClient) -> None:
     created = await organization.ok("POST", "/api-keys", json={"name": "reader", "scopes": ["read"]})
     reader = with_key(organization, created["api_key"])
-    assert await reader.ok("GET", "/knowledge-bases") == {"knowledge_bases": [], "total_count": 0}
+    assert (await reader.ok("GET", "/knowledge-bases"))["knowledge_bases"] == []
     assert await reader.refused("POST", "/tags", json={"tag_id": "t", "name": "n"}) == (403, "missing-scope")
     assert await reader.refused("GET", "/api-keys") == (403, "missing-scope")
     await organization.ok("DELETE", f"/api-keys/{created['key_id']}")
