@@ -14,7 +14,7 @@ from tests.console.conftest import ROOT, WAIT_MS, ConsoleUnderTest, eventually, 
 from tests.console.page_table import OPERATOR_PAGES, PAGES
 
 FOLDER: Final = ROOT / "docs" / "images"
-MOST_BYTES: Final = 60_000
+MOST_BYTES: Final = 80_000
 _SIZE: Final = {"width": 1280, "height": 800}
 
 
