@@ -89,7 +89,7 @@ test-console-short: $(CONSOLE_INSTALLED)  ## the part of test-console that CI ru
 
 $(CONSOLE_INSTALLED): $(INSTALLED) requirements-console.lock
 	@test -x $(CONSOLE_VENV)/bin/python || $(PYTHON) -m venv $(CONSOLE_VENV)
-	@$(BIN)/uv pip install --quiet --python $(CONSOLE_VENV)/bin/python --require-hashes -r requirements-console.lock
+	@$(CONSOLE_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-console.lock
 	@touch $@
 
 screenshots: $(CONSOLE_INSTALLED)  ## pictures of all pages of the web console into docs/images (needs chromium)

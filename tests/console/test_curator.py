@@ -1,5 +1,6 @@
 """The story of somebody who curates knowledge: an entry, a source, and an answer that cites the entry."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
@@ -59,6 +60,7 @@ def _citations(console: ConsoleUnderTest, entry: str) -> int:
     return int(console.call("GET", f"/knowledge-entries/{entry.rpartition('/')[2]}")["cites_30d"])
 
 
+@pytest.mark.long
 def test_settings_that_somebody_else_has_changed_are_not_overwritten(
     page: Page, console: ConsoleUnderTest, complaints: Complaints, *, examples: dict[str, str]
 ) -> None:

@@ -158,6 +158,7 @@ def test_every_page_of_operators_is_accessible_and_fits(
     context.close()
 
 
+@pytest.mark.long
 def test_operators_need_no_script(browser: Browser, console: ConsoleUnderTest) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
