@@ -80,7 +80,7 @@ def find_chromium() -> str:
     """Return the path of Debian's Chromium, or of the one that CHROMIUM names."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if found is None:
-        pytest.fail("Chromium is missing: run scripts/install-chromium, or set CHROMIUM to its path", pytrace=False)
+        pytest.fail("Chromium is missing: apt-get install chromium, or set CHROMIUM to its path", pytrace=False)
     return found
 
 

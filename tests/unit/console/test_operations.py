@@ -90,6 +90,9 @@ async def test_drift_is_checked_first_and_repaired_when_the_list_was_seen(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
     kb = f"/knowledge-bases/{KB_ID}"
+    overview = (await reader.get(f"{ORG}{kb}")).text
+    assert f'action="{OPERATIONS}/drift/check"' in overview
+    assert f'name="kb_id" value="{KB_ID}"' in overview
     for form, call in [
         ({}, "POST /reconcile"),
         ({"kb_id": KB_ID}, f"POST {kb}/reconcile"),
