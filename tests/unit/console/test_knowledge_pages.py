@@ -111,6 +111,9 @@ def test_a_picture_has_a_middle_rings_and_no_two_nodes_in_one_place() -> None:
     assert min(math.dist(one, other) for one, other in combinations(places.values(), 2)) > 60
     assert {round(math.dist(places["hub"], places[leaf]), -1) for leaf in leaves} == {300}, "all on one ring"
     assert places["far"] != places["alone"]
+    [to_far] = [each for each in picture.edges if (each.x1, each.y1) == places["n3"]]
+    tip = tuple(int(each) for each in to_far.tip.split()[0].split(","))
+    assert round(math.dist(tip, places["far"]), -1) == 10, "the arrow points to the node"
     assert draw_graph([], []).nodes == []
 
 

@@ -11,6 +11,12 @@ RING_DISTANCE: Final = 120
 NODE_DISTANCE: Final = 90
 """Least distance between two nodes of a ring, along it."""
 _MARGIN: Final = 90
+_GAP: Final = 12
+"""Distance between the end of an edge and the middle of its node."""
+_TIP: Final = 12
+"""Length and width of the triangle at the end of an edge."""
+_LABEL_ABOVE: Final = 16
+_LABEL_BELOW: Final = 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,8 @@ class PlacedNode:
     node_id: str
     x: int
     y: int
+    label_y: int
+    """Baseline of its name: on the side that no edge from the middle comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,8 @@ class PlacedEdge:
     y1: int
     x2: int
     y2: int
+    tip: str
+    """Points of the triangle at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +72,8 @@ def draw_graph(node_ids: Sequence[str], edges: Sequence[tuple[str, str]], *, cen
     return GraphPicture(
         math.ceil(right - left),
         math.ceil(bottom - top),
-        [PlacedNode(node_id, *placed[node_id]) for node_id in node_ids],
-        [_shorten(placed[source], placed[target]) for source, target in inside if source != target],
+        [_with_label(node_id, placed[node_id], middle_y=placed[middle][1]) for node_id in node_ids],
+        [_draw_arrow(placed[source], placed[target]) for source, target in inside if source != target],
     )
 
 
@@ -132,9 +142,20 @@ def _count_leaves(branches: Mapping[str, Sequence[str]], *, middle: str) -> dict
     return leaves
 
 
-def _shorten(start: tuple[int, int], end: tuple[int, int], *, by: int = 12) -> PlacedEdge:
+def _with_label(node_id: str, place: tuple[int, int], *, middle_y: int) -> PlacedNode:
+    x, y = place
+    return PlacedNode(node_id, x, y, label_y=y - _LABEL_ABOVE if y < middle_y else y + _LABEL_BELOW)
+
+
+def _draw_arrow(start: tuple[int, int], end: tuple[int, int]) -> PlacedEdge:
     length = math.dist(start, end) or 1.0
-    share = max(0.0, length - by) / length
-    return PlacedEdge(
-        *start, round(start[0] + (end[0] - start[0]) * share), round(start[1] + (end[1] - start[1]) * share)
-    )
+    along_x, along_y = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+
+    def point(before_end: float, *, beside: float = 0.0) -> tuple[int, int]:
+        return (
+            round(end[0] - along_x * before_end - along_y * beside),
+            round(end[1] - along_y * before_end + along_x * beside),
+        )
+
+    corners = (point(_GAP), point(_GAP + _TIP, beside=_TIP / 2), point(_GAP + _TIP, beside=-_TIP / 2))
+    return PlacedEdge(*start, *point(_GAP + _TIP / 2), tip=" ".join(f"{x},{y}" for x, y in corners))
