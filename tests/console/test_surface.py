@@ -6,11 +6,12 @@ from playwright.sync_api import Browser, Page, expect
 from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, sign_in
 from tests.console.page_table import PAGES
 
+pytestmark = pytest.mark.long
+
 MOST_BYTES = 200_000
 MOST_REQUESTS = 10
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
 def test_every_page_is_accessible_and_fits(
     browser: Browser,
