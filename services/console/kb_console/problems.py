@@ -1,4 +1,4 @@
-"""What could not be done, in the words of the API, as pages show it."""
+"""Problems of the API and of forms, as pages show them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

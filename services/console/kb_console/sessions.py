@@ -26,7 +26,7 @@ _MOST_USED_CODES: Final = 10_000
 class ConsoleSession:
     organization_id: str
     api_key: str = field(repr=False)
-    """What the API accepts as a bearer token."""
+    """The bearer token for the API."""
     key_name: str
     scopes: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What the pages of an organization's settings have in common."""
+"""Shared parts of the pages of an organization's settings."""
 
 from typing import Final
 

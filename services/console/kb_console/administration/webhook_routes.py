@@ -29,7 +29,7 @@ router = APIRouter(prefix=f"{OF_ORGANIZATION}/{SETTINGS}/{WEBHOOKS}")
 
 @dataclass(frozen=True, slots=True)
 class DeliverySummary:
-    """How deliveries of a webhook go."""
+    """State of the deliveries of a webhook."""
 
     last: WebhookDeliveryView | None
     dead: int

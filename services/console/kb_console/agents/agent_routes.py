@@ -29,7 +29,7 @@ router = APIRouter(prefix=OF_ORGANIZATION)
 
 @dataclass(frozen=True, slots=True)
 class ToolDialog:
-    """What the dialog for tools shows: knowledge bases to choose from, or the settings of one tool."""
+    """Contents of the dialog for tools: knowledge bases to choose from, or the settings of one tool."""
 
     available: list[AvailableKnowledgeBase]
     form: ToolForm | None = None

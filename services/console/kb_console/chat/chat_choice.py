@@ -45,7 +45,7 @@ class ChatChoice:
 
     @property
     def is_empty(self) -> bool:
-        """Whether an answer could come from nothing but the memory of a model."""
+        """Return whether an answer could come only from what the model has learnt."""
         return not (self.answerer or self.kb_ids or self.document_id)
 
     def query(self) -> Mapping[str, object]:

@@ -53,7 +53,7 @@ class ShownThread:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What can be chosen for an answer."""
+    """Choices for an answer: knowledge bases, agents, prompts, models."""
 
     knowledge_bases: list[KnowledgeBaseView]
     agents: list[AgentView]

@@ -21,7 +21,7 @@ class SearchStep:
     call_id: str
     tool: str
     query: str
-    """What was searched, or all arguments if that is not to be found in them."""
+    """The query of the search, or all arguments if they contain none."""
     result: ToolReturned | None = None
     """None while the call goes on."""
 
@@ -51,7 +51,7 @@ class ChatTurn:
     """The finished run; None while it goes on."""
     problem: str | None = None
     violations: Sequence[str] = ()
-    """What is wrong with an answer that does not follow its JSON schema."""
+    """Violations of the JSON schema in an answer."""
 
     @property
     def is_running(self) -> bool:

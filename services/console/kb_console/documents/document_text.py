@@ -15,7 +15,7 @@ class BandPart:
     page: int | None
     """Number of the page that begins here; None within a page."""
     is_repeated: bool
-    """Whether the chunk before contains this text as well."""
+    """True if the chunk before contains this text as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ async def preview_file(request: Request, visit: Visitor, uploads: Uploads) -> HT
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """What the settings would make of a text and of the documents with the tags."""
+    """Preview of the settings, on a text and on the documents with the tags."""
 
     preview: KnowledgeBasePreview | None = None
     text: str = ""

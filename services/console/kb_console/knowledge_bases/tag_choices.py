@@ -15,7 +15,7 @@ _MOST: Final = 100
 class TagChoices:
     tags: list[TagView]
     has_more: bool
-    """Whether there are more tags than are shown."""
+    """True if there are more tags than are shown."""
 
 
 async def list_tag_choices(api: AsyncClient) -> TagChoices:

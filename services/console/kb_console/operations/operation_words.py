@@ -1,4 +1,4 @@
-"""What open work waits for, and the states of plans and passes, in words."""
+"""Words for the reasons why work waits, and for the states of plans and passes."""
 
 from collections.abc import Mapping
 from typing import Final

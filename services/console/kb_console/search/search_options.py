@@ -106,7 +106,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOptions:
-    """What is different in the second of two searches."""
+    """Options in which the second of two searches differs."""
 
     compare: bool = False
     kb_id: str = ""

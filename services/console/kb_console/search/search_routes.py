@@ -38,7 +38,7 @@ router = APIRouter(prefix=OF_ORGANIZATION)
 
 @dataclass(frozen=True, slots=True)
 class SearchTestOutcome:
-    """What came of the searches of a page."""
+    """Results of the searches of a page."""
 
     found: SearchResponse | None = None
     other: SearchResponse | None = None

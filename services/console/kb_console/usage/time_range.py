@@ -27,7 +27,7 @@ class TimeRange:
 
     @property
     def query(self) -> RangeName | None:
-        """What addresses contain; nothing for the usual one."""
+        """Value in addresses; empty for the default range."""
         return None if self.name == USUAL else self.name
 
     @property
