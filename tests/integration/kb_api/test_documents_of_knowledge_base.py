@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from kb_api.knowledge_base_stats import progress
 from kb_shared.mongo.document_index import IndexingWork
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_usage import USD_PER_SPU, charged
 
 
 @pytest.fixture
@@ -177,6 +179,17 @@ async def test_stats_say_how_far_and_how_fast_documents_are_indexed(organization
     assert stats["eta_s"] > 0
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     assert (await organization.ok("GET", path))["eta_s"] is None
+
+
+@pytest.mark.usefixtures("within_a_month")
+async def test_stats_tell_what_the_knowledge_base_cost_ever_and_this_month(organization: OrganizationClient) -> None:
+    kb_id, other = [(await organization.create(name=name))["kb_id"] for name in ("one", "other")]
+    now = datetime.now(UTC)
+    for of, count, at in ((kb_id, 3, now), (kb_id, 40, now - timedelta(days=32)), (other, 500, now)):
+        await charged(organization, count, at, kb_id=of)
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert (stats["spus"], stats["spus_this_month"]) == (43, 3)
+    assert (stats["usd"], stats["usd_this_month"]) == (43 * USD_PER_SPU, 3 * USD_PER_SPU)
 
 
 @pytest.mark.usefixtures("living")
