@@ -21,9 +21,9 @@ document.addEventListener("htmx:config:request", (event) => {
 const addCopyButtons = () => {
   for (const command of document.querySelectorAll("[data-copy]")) {
     if (command.nextElementSibling?.matches(".copy")) continue;
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "copy small secondary outline" });
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: command.href ? "Copy link" : "Copy", className: "copy small secondary outline" });
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(command.textContent);
+      await navigator.clipboard.writeText(command.href ?? command.textContent);
       button.textContent = "Copied";
     });
     command.after(button);
