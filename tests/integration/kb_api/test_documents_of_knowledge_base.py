@@ -63,6 +63,30 @@ async def test_all_shows_each_document_once_with_what_is_open_for_it(
     assert total_count == len(listed) == len(STATES)
 
 
+@pytest.mark.parametrize(
+    ("sort", "status", "expected"),
+    [
+        ("-document_id", "indexed", ["d3-again", "d1-indexed"]),
+        ("chunk_count", None, ["d2-empty", "d1-indexed", "d3-again"]),
+        ("-indexed_at", None, ["d3-again", "d2-empty", "d1-indexed"]),
+        # The last one has no name yet, and those of jobs come from the projection.
+        (
+            "-document_name",
+            "all",
+            ["d6-failed", "d5-running", "d4-pending", "d2-empty", "d1-indexed", "d3-again", "d7-waiting"],
+        ),
+    ],
+)
+async def test_documents_are_sorted(
+    organization: OrganizationClient, kb_id: str, sort: str, status: str | None, expected: list[str]
+) -> None:
+    asked = {"sort": sort} | ({"status": status} if status else {})
+    listed, _ = await documents(organization, kb_id, **asked)
+    assert [one["document_id"] for one in listed] == expected
+    second, _ = await documents(organization, kb_id, **asked, skip=1, limit=1)
+    assert second == listed[1:2]
+
+
 @pytest.mark.parametrize("status", ["empty", "waiting_for_text", "pending", "running", "failed"])
 async def test_a_status_selects_the_documents_that_are_in_it(
     organization: OrganizationClient, kb_id: str, status: str

@@ -1,6 +1,6 @@
 """Documents of a knowledge base: the list with uploads, and one document with its passages."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -12,10 +12,11 @@ from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.documents.document_facts import CITATION_DAYS, DocumentFacts, load_facts
 from kb_console.documents.document_text import TextBand, lay_out, lay_out_without_text, pages_of
 from kb_console.documents.document_uploads import take_files
+from kb_console.documents.error_remedies import REMEDIES
 from kb_console.pages import is_partial, render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.status_words import OF_DOCUMENT, is_unfinished
-from kb_contracts.api.memberships import ChunkList, ExplanationView, StatusFilter
+from kb_contracts.api.memberships import ChunkList, ExplanationView, ListedDocumentSort, StatusFilter
 from kb_contracts.api.runs import CitationView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
@@ -37,6 +38,7 @@ async def list_documents(
     paging: Paging,
     q: Annotated[str, Query(max_length=200)] = "",
     status: StatusFilter = "all",
+    sort: ListedDocumentSort | Literal[""] = "",
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
     kb, found = await run_two_or_cancel(
@@ -45,13 +47,14 @@ async def list_documents(
             kb_id,
             status=status,
             name_search=q or None,
+            sort=sort or None,
             skip=paging.skip,
             limit=ROWS,
         ),
     )
 
-    def address_of_page(page: int | None) -> str:
-        return visit.address(LIST, kb_id, "documents", q=q, status=status, page=page)
+    def address_of(**changed: object) -> str:
+        return visit.address(LIST, kb_id, "documents", **{"q": q, "status": status, "sort": sort, **changed})
 
     return render_page(
         request,
@@ -67,8 +70,11 @@ async def list_documents(
             ("all", "any"),
             *((name, OF_DOCUMENT[name].words) for name in OF_DOCUMENT if name != "not_in_knowledge_base"),
         ],
-        address_of_page=address_of_page,
-        address_of_list=address_of_page(paging.page if paging.page > 1 else None),
+        sort=sort,
+        remedies=REMEDIES,
+        address_of_page=lambda page: address_of(page=page),
+        address_of_sort=lambda by: address_of(sort=by),
+        address_of_list=address_of(page=paging.page if paging.page > 1 else None),
         changes_by_itself=any(document.status in _CHANGING for document in found.documents) or is_unfinished(kb),
     )
 
@@ -123,6 +129,7 @@ async def show_document(
         explained=explained,
         facts=facts,
         citation_days=CITATION_DAYS,
+        remedies=REMEDIES,
         chunks=chunks,
         bands=bands,
         pages=pages_of(bands),
