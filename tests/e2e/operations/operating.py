@@ -24,6 +24,17 @@ async def check_operations(organization: StockedOrganization) -> None:
     await organization.client.llm_providers.resume("azure")
 
 
+@checks("operations.count")
+async def check_operation_counts(organization: StockedOrganization) -> None:
+    async def stored() -> Row:
+        letters = await organization.rows("dead_letters", redriven_at=None, discarded_at=None)
+        failed = await organization.rows("index_jobs", state="failed")
+        return {"dead_letters": len(letters), "failed_documents": len(failed), "is_exact": True}
+
+    answer, counted = await undisturbed(organization.client.operations.count, stored)
+    assert_shows(answer, counted)
+
+
 def _most_searched(searches: list[Row], kbs: list[Row]) -> list[Row]:
     names = {kb["_id"]: kb["name"] for kb in kbs}
     counts = Counter(kb_id for search in searches for kb_id in search["kb_ids"] if kb_id in names)
