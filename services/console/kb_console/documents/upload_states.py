@@ -14,7 +14,7 @@ MOST: Final = 50
 _RECEIVED: Final = StatusWords("received", "busy")
 _IN_NONE: Final = StatusWords("in no knowledge base", "idle")
 _BY_PROGRESS: Final = ("failed", "paused", "pending", "running", "empty", "indexed")
-"""States in the order in which one is shown for a document that several knowledge bases have."""
+"""Order of states: a document that several knowledge bases have is shown with the first of its states."""
 _OPEN: Final = frozenset({"pending", "running"})
 
 router = APIRouter(prefix=OF_ORGANIZATION)
