@@ -24,7 +24,7 @@ from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
 from kb_console.chat import chat_routes, passage_routes
 from kb_console.dependencies import ApiClients
-from kb_console.documents import document_routes, organization_documents, upload_states
+from kb_console.documents import document_facts, document_routes, organization_documents, upload_states
 from kb_console.error_pages import UnexpectedErrors
 from kb_console.header_count import HeaderCounts
 from kb_console.knowledge import (
@@ -66,6 +66,7 @@ ROUTERS: Final = (
     knowledge_base_batches.router,
     overview_routes.router,
     document_routes.router,
+    document_facts.router,
     organization_documents.router,
     upload_states.router,
     search_routes.router,

@@ -63,7 +63,8 @@ def find_header_count(request: Request) -> HeaderCount:
 
 def ask_for_header(request: Request, api: AsyncClient) -> None:
     """Ask for the number, unless a script asks for something without a header."""
-    if "hx-request" not in request.headers and request.headers.get("accept") != "application/json":
+    asks_for_page = request.headers.get("sec-fetch-dest", "document") == "document"
+    if asks_for_page and "hx-request" not in request.headers:
         find_header_count(request).ask(api)
 
 

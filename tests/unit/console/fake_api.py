@@ -138,7 +138,7 @@ class FakeApi:
             self.bodies[call] = _parse(body)
         if call in self.problems:
             return self.problems[call]
-        if request.method == "PUT" and path.startswith("/documents/"):
+        if request.method in {"PUT", "PATCH"} and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call in self.texts and request.headers["accept"] != "application/json":
             return httpx.Response(200, text=self.texts[call])

@@ -65,4 +65,5 @@ async def test_parts_of_pages_and_keys_that_may_not_read_ask_for_no_number(
     api.answers["GET /v0/whoami"]["scopes"] = ["read"]
     await stranger.post("/console/sign-in", data={"api_key": "kb_0123456789ab_secret"})
     await stranger.get(LIST, headers={"HX-Request": "true", "HX-Request-Type": "partial"})
+    await stranger.get(LIST, headers={"Sec-Fetch-Dest": "empty"})
     assert COUNTS not in api.calls

@@ -21,6 +21,16 @@ async def test_a_file_becomes_a_document_with_the_tag(reader: httpx.AsyncClient,
     assert (without_a_script.status_code, without_a_script.headers["location"][-13:]) == (303, "done=uploaded")
 
 
+async def test_files_of_a_folder_with_the_same_name_are_different_documents(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    for path in ("manuals/a/read me.md", "manuals/../b/read me.md"):
+        form = {"tag_id": "hr", "path": path}
+        sent = await reader.post(UPLOADS, data=form, files={"file": ("read me.md", b"# Note")}, headers=AS_SCRIPT)
+        assert sent.status_code == 202, sent.text
+    assert [body["document_name"] for body in api.bodies.values()] == ["manuals/a/read me.md", "manuals/b/read me.md"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -44,6 +54,8 @@ async def test_an_upload_needs_a_file_a_tag_and_a_size_within_the_limit(reader: 
     assert "There is no tag" in untagged.json()["detail"]
     huge = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("a.txt", b"a" * 20_200_000)})
     assert (huge.status_code, "20.1" in huge.text) == (413, True)
+    huge = await reader.post(UPLOADS, files={"file": ("a.txt", b"a" * 20_200_000)}, headers=AS_SCRIPT)
+    assert "Too large" in huge.json()["detail"], "the script shows it beside the file"
 
 
 async def states_of(reader: httpx.AsyncClient, *uploaded: str) -> list[tuple[str, str, bool]]:

@@ -12,7 +12,7 @@ from kb_console.dependencies import Visit
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.typed_words import split_words
-from kb_console.uploads import Uploads, safe_name
+from kb_console.uploads import Uploads, safe_name, safe_path
 from kb_contracts.api.documents import AcceptedChange
 
 _MOST_FILES: Final = 100
@@ -32,7 +32,12 @@ async def take_files(request: Request, visit: Visit, uploads: Uploads, *, then: 
             return _answer_refusal(request, ShownProblem(422, "No tag", detail), wants_json=wants_json)
         if not files:
             return _answer_refusal(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
-        outcomes = [await _push(visit, uploads, file, tag_ids=tag_ids) for file in files]
+        path = form.get("path") if len(files) == 1 else None
+        name = safe_path(path) if isinstance(path, str) else ""
+        outcomes = [
+            await _push(visit, uploads, file, name=name or safe_name(file.filename or ""), tag_ids=tag_ids)
+            for file in files
+        ]
     accepted = []
     for outcome in outcomes:
         if isinstance(outcome, ShownProblem):
@@ -51,10 +56,10 @@ def _read_tags(form: FormData) -> list[str]:
 
 
 async def _push(
-    visit: Visit, uploads: Uploads, file: UploadFile, *, tag_ids: list[str]
+    visit: Visit, uploads: Uploads, file: UploadFile, *, name: str, tag_ids: list[str]
 ) -> AcceptedChange | ShownProblem:
     """Send the document in a file, or return why that is not possible. Other files are sent all the same."""
-    parsed = await uploads.parse(file)
+    parsed = await uploads.parse(file, name=name)
     if isinstance(parsed, FileProblem):
         detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
         return ShownProblem(422, "Unreadable file", detail)
@@ -63,7 +68,7 @@ async def _push(
             parsed.document_id,
             parsed.text,
             # As who uploaded it looks for it. Titles inside of files are often those of templates.
-            document_name=safe_name(file.filename or ""),
+            document_name=name,
             tag_ids=tag_ids,
             upload_date=parsed.upload_date,
             metadata=parsed.metadata,

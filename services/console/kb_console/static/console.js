@@ -21,9 +21,9 @@ document.addEventListener("htmx:config:request", (event) => {
 const addCopyButtons = () => {
   for (const command of document.querySelectorAll("[data-copy]")) {
     if (command.nextElementSibling?.matches(".copy")) continue;
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "copy small secondary outline" });
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: command.href ? "Copy link" : "Copy", className: "copy small secondary outline" });
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(command.textContent);
+      await navigator.clipboard.writeText(command.href ?? command.textContent);
       button.textContent = "Copied";
     });
     command.after(button);
@@ -42,8 +42,11 @@ let sending = 0;
 document.getElementById("upload")?.addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
-  for (const file of form.elements.file.files) unsent.push(new Upload(form, file));
-  form.elements.file.value = "";
+  for (const input of form.querySelectorAll("input[type=file]")) {
+    // Of a folder, files that its owner does not see are left out.
+    for (const file of input.files) if (!/(^|\/)\./.test(file.webkitRelativePath)) unsent.push(new Upload(form, file));
+    input.value = "";
+  }
   uploads.tabIndex = 0;
   sendNext();
 });
@@ -53,8 +56,9 @@ class Upload {
     this.action = form.action;
     this.body = new FormData(form);
     this.body.set("file", file);
+    if (file.webkitRelativePath) this.body.set("path", file.webkitRelativePath);
     this.name = document.createElement("bdi");
-    this.name.textContent = file.name;
+    this.name.textContent = file.webkitRelativePath || file.name;
     this.bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
     this.bar.setAttribute("aria-label", `Upload of ${file.name}`);
     this.outcome = document.createElement("span");
