@@ -26,6 +26,7 @@ from kb_console.chat import chat_routes, passage_routes
 from kb_console.dependencies import ApiClients
 from kb_console.documents import document_routes, organization_documents, upload_states
 from kb_console.error_pages import UnexpectedErrors
+from kb_console.header_count import HeaderCounts
 from kb_console.knowledge import (
     check_in_routes,
     entity_routes,
@@ -124,6 +125,7 @@ def create_app(settings: ConsoleSettings, *, http: httpx.AsyncClient) -> FastAPI
         middleware=[
             Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s),
             Middleware(BrowserRules),
+            Middleware(HeaderCounts),
             Middleware(UnexpectedErrors),
             Middleware(BodyLimit, max_upload_bytes=settings.console_max_upload_bytes),
         ],

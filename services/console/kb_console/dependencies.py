@@ -10,6 +10,7 @@ from kb_client import AsyncClient
 from kb_console import sessions, settings, uploads
 from kb_console.addresses import page_address
 from kb_console.errors import NotOfThisOrganization, SignedOut
+from kb_console.header_count import ask_for_header
 from kb_console.sessions import ConsoleSession
 from kb_shared.http import failed_authentications
 from kb_shared.http.dependencies import get_provided, provided
@@ -74,6 +75,8 @@ async def find_visit(request: Request, organization_id: Annotated[str, Path()]) 
     if session.organization_id != organization_id:
         raise NotOfThisOrganization
     api = get_provided(request.app, ApiClients).open(organization_id=organization_id, api_key=session.api_key)
+    if session.has_scope("read"):
+        ask_for_header(request, api)
     return Visit(session, api)
 
 

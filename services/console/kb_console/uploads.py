@@ -16,7 +16,7 @@ from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile
 
 SOURCE: Final = "console"
-"""What the ids of uploaded documents begin with. A file with the same name replaces its document."""
+"""Beginning of the ids of uploaded documents. A file with the same name replaces its document."""
 _PARSERS_AT_ONCE: Final = 2
 _MEMORY_BYTES: Final = 2**30
 _LONGEST_NAME: Final = 200

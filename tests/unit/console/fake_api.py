@@ -1,7 +1,9 @@
 """Answers the console's calls as the API does, with the examples of the contracts, which tests change."""
 
+import asyncio
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -99,6 +101,10 @@ class FakeApi:
         self.texts: dict[str, str] = {}
         """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
+        self.held: dict[str, asyncio.Event] = {}
+        """Events that calls wait for before they are answered."""
+        self.begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        """Events that say that a call has arrived."""
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
         """Let a call fail with a problem."""
@@ -122,8 +128,11 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        self.begun[call].set()
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
+        if call in self.held:
+            await self.held[call].wait()
         self.sent_headers[call], self.queries[call] = request.headers, request.url.params
         if body := await request.aread():
             self.bodies[call] = _parse(body)

@@ -1,4 +1,4 @@
-"""Who answers in a chat, and from what: as the address of the page says, as a form sends it, and as a run had it."""
+"""The choice of who answers in a chat, and from what: read from the address of a page, from a form and from a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ MOST: Final = 50
 _RECEIVED: Final = StatusWords("received", "busy")
 _IN_NONE: Final = StatusWords("in no knowledge base", "idle")
 _BY_PROGRESS: Final = ("failed", "paused", "pending", "running", "empty", "indexed")
-"""What is shown of a document that several knowledge bases have: the first of these states."""
+"""Order of states: a document that several knowledge bases have is shown with the first of its states."""
 _OPEN: Final = frozenset({"pending", "running"})
 
 router = APIRouter(prefix=OF_ORGANIZATION)
