@@ -68,8 +68,8 @@ async def test_the_facts_tell_where_a_document_is_and_how_often_it_is_cited(
     assert api.queries["GET /insights/citations"]["document_id"] == DOCUMENT_ID
     api.refuse("GET /insights/citations", 403, "key-limited")
     api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
-    page = await reader.get(VIEW)
-    assert (page.status_code, "no event of this document" in page.text) == (200, True)
+    unknown = await reader.get(VIEW)
+    assert (unknown.status_code, "no event of this document" in unknown.text) == (200, True)
 
 
 async def test_tags_are_changed_and_a_refusal_keeps_them(reader: httpx.AsyncClient, api: FakeApi) -> None:
