@@ -44,6 +44,14 @@ async def test_the_call_has_what_was_chosen_and_nothing_else(reader: httpx.Async
     assert 'name="document_ids" value="a, b"' in shown.text, "those that are not in the list"
 
 
+async def test_why_a_result_is_here_is_told_by_its_scores_and_ranks(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    scores = api.answers[SEARCH]["results"][0]["scores"]
+    scores.update(vector=0.83, vector_rank=1203, text=None, text_rank=None)
+    page = (await reader.get(f"{KB}/search?q=leave")).text
+    assert "<dd>0.830, rank 1\u202f203</dd>" in page
+    assert "<dt>words</dt><dd></dd><dd>not found this way</dd>" in page
+
+
 @pytest.mark.parametrize(
     ("rows", "made"),
     [
