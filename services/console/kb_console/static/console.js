@@ -158,6 +158,24 @@ function drawChart(place, body) {
   new ResizeObserver(() => chart.setSize(size())).observe(place);
 }
 
+// Comparison: a line from each hit to the equal one on the other side, again whenever one of them moves.
+const redrawn = new ResizeObserver(() => drawTwins());
+function drawTwins() {
+  const picture = document.querySelector(".compared > svg");
+  if (!picture) return;
+  const { top, width } = picture.getBoundingClientRect();
+  const lines = [...document.querySelectorAll(".compared li[id^=a-] > small > .twin")].map((link) => {
+    const ends = [link.closest("li"), document.getElementById(link.hash.slice(1))].map((hit) => hit.getBoundingClientRect().top + 12 - top);
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    line.setAttribute("d", `M0 ${ends[0]}C${width / 2} ${ends[0]} ${width / 2} ${ends[1]} ${width} ${ends[1]}`);
+    return line;
+  });
+  picture.replaceChildren(...lines);
+}
+const observeTwins = () => { for (const list of document.querySelectorAll(".compared > section")) redrawn.observe(list); };
+observeTwins();
+document.addEventListener("htmx:after:swap", observeTwins);
+
 // Chips: the passage opens beside the answer, and Escape leads back to the chip. Without a script a chip is a link.
 let openedChip = null;
 document.addEventListener("click", async (event) => {
@@ -180,18 +198,39 @@ function closePassage() {
   openedChip = null;
 }
 
-// A dialog that the page opens keeps the focus, and Escape leads back as its links do.
+// A dialog that the page opens keeps the focus. Escape and its links that lead back close it; what opened it gets the focus.
 for (const dialog of document.querySelectorAll("dialog[data-back]")) {
   dialog.removeAttribute("open");
   dialog.showModal();
-  dialog.addEventListener("close", () => location.assign(dialog.dataset.back));
+  dialog.addEventListener("click", (event) => {
+    if (event.target.closest("a")?.getAttribute("href") !== dialog.dataset.back) return;
+    event.preventDefault();
+    dialog.close();
+  });
+  dialog.addEventListener("close", () => {
+    history.replaceState(null, "", dialog.dataset.back);
+    document.getElementById(dialog.dataset.opener)?.focus();
+  });
 }
 
-// Chat: the address is that of the conversation as soon as it has begun, and says from what answers come.
+// Answers: the address is that of the conversation or the run as soon as it has begun; saving the form beside keeps it.
+const triedForm = document.querySelector("form[data-tried]");
 document.addEventListener("asked", (event) => {
   history.replaceState(null, "", event.detail.data);
-  event.target.elements.question.value = "";
+  if (triedForm) triedForm.action = event.detail.data;
+  if (!("keepsQuestion" in event.target.dataset)) event.target.elements.question.value = "";
 });
+// What is tried is what was saved: the page says so as soon as the form differs from it.
+if (triedForm && document.getElementById("unsaved").hidden) {
+  const differs = (field) => {
+    if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+    if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+    return "defaultValue" in field && field.value !== field.defaultValue;
+  };
+  const compare = () => (document.getElementById("unsaved").hidden = ![...triedForm.elements].some(differs));
+  triedForm.addEventListener("input", compare);
+  compare();
+}
 document.getElementById("choice")?.addEventListener("change", () => {
   const chosen = new URLSearchParams();
   for (const [name, value] of new FormData(document.getElementById("ask"))) {
