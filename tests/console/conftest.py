@@ -31,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class ConsoleUnderTest:
     base_url: str
     api_key: str
+    models_url: str
+    """Address of the server of models, which plays scripts."""
 
     def url(self, path: str = "") -> str:
         return f"{self.base_url}/console/orgs/local/knowledge-bases{path}"
@@ -41,14 +43,19 @@ class ConsoleUnderTest:
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call the API with the admin key, and return its answer."""
-        request = urllib.request.Request(  # the stack of these tests
-            f"{self.base_url}/v0/orgs/local{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request) as answer:  # as above
-            return json.load(answer)
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        return send_json(method, f"{self.base_url}/v0/orgs/local{path}", body, headers=headers)
+
+
+def send_json(method: str, url: str, body: object = None, *, headers: dict[str, str]) -> Any:
+    request = urllib.request.Request(  # the stack of these tests
+        url,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={**headers, "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as answer:  # as above
+        return json.loads(answer.read() or b"null")
 
 
 @pytest.fixture(scope="session")
@@ -152,6 +159,24 @@ def pumps(console: ConsoleUnderTest) -> str:
         console.call("POST", "/tags", {"tag_id": "manual", "name": "manual"})
         found = [console.call("POST", "/knowledge-bases", {"name": "Pumps", "tag_ids": ["manual"]})]
     return str(found[0]["kb_id"])
+
+
+FAILING_TAG: Final = "on-call"
+
+
+@pytest.fixture
+def failing(console: ConsoleUnderTest) -> Iterator[str]:
+    """Return the id of a knowledge base in which one document has failed, because it has too many chunks."""
+    console.call("POST", "/tags", {"tag_id": FAILING_TAG, "name": "On call"})
+    body = {"name": "Night shift", "tag_ids": [FAILING_TAG], "max_chunks_per_document": 2}
+    kb_id = str(console.call("POST", "/knowledge-bases", body)["kb_id"])
+    text = "\n\n".join(f"# Part {number}\n\n" + "Words of a long text. " * 40 for number in range(8))
+    document = {"document_name": "night.md", "tag_ids": [FAILING_TAG], "upload_date": "2026-01-31T12:00:00Z"}
+    console.call("PUT", "/documents/night", {**document, "text": text})
+    failed = f"/knowledge-bases/{kb_id}/documents?status=failed"
+    eventually(lambda: console.call("GET", failed)["total_count"] == 1)
+    yield kb_id
+    console.call("DELETE", f"/knowledge-bases/{kb_id}")
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -1,5 +1,7 @@
 """A browser refuses to do something for others: scripts, other sites, markup that slipped in."""
 
+from dataclasses import replace
+
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Complaints, ConsoleUnderTest, assert_accessible, sign_in
@@ -28,7 +30,7 @@ def test_the_key_is_out_of_reach_of_scripts(page: Page, console: ConsoleUnderTes
 
 def test_a_revoked_key_ends_the_session_at_the_next_page(page: Page, console: ConsoleUnderTest) -> None:
     made = console.call("POST", "/api-keys", {"name": "guest", "scopes": ["read"]})
-    sign_in(page, ConsoleUnderTest(console.base_url, made["api_key"]))
+    sign_in(page, replace(console, api_key=made["api_key"]))
     console.call("DELETE", f"/api-keys/{made['key_id']}")
     page.goto(console.url("?status=active"))
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
