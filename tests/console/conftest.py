@@ -4,58 +4,26 @@ import json
 import os
 import shutil
 import subprocess
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECT_PYTHON: Final = os.environ.get("KB_PYTHON", str(ROOT / ".venv" / "bin" / "python"))
 AXE: Final = (Path(__file__).with_name("vendor") / "axe.min.js").read_text()
 RULES: Final = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}"
-WAIT_MS: Final = 60_000
 expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the newcomer's story first: only then there is no knowledge base yet."""
     items.sort(key=lambda item: "a_newcomer" not in item.name)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleUnderTest:
-    base_url: str
-    api_key: str
-    models_url: str
-    """Address of the server of models, which plays scripts."""
-
-    def url(self, path: str = "") -> str:
-        return f"{self.base_url}/console/orgs/local/knowledge-bases{path}"
-
-    def of_organization(self, path: str) -> str:
-        """Return the address of a page of the organization."""
-        return f"{self.base_url}/console/orgs/local{path}"
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Call the API with the admin key, and return its answer."""
-        headers = {"Authorization": f"Bearer {self.api_key}"}
-        return send_json(method, f"{self.base_url}/v0/orgs/local{path}", body, headers=headers)
-
-
-def send_json(method: str, url: str, body: object = None, *, headers: dict[str, str]) -> Any:
-    request = urllib.request.Request(  # the stack of these tests
-        url,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={**headers, "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as answer:  # as above
-        return json.loads(answer.read() or b"null")
 
 
 @pytest.fixture(scope="session")
@@ -177,14 +145,6 @@ def failing(console: ConsoleUnderTest) -> Iterator[str]:
     eventually(lambda: console.call("GET", failed)["total_count"] == 1)
     yield kb_id
     console.call("DELETE", f"/knowledge-bases/{kb_id}")
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Return as soon as the condition holds."""
-    until = time.monotonic() + WAIT_MS / 1000
-    while not condition():
-        assert time.monotonic() < until, "not in time"
-        time.sleep(0.1)
 
 
 def sign_in(page: Page, console: ConsoleUnderTest) -> None:

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Final
 from urllib.parse import quote
 
-from tests.console.conftest import ConsoleUnderTest, eventually, send_json
+from tests.console.console_under_test import ConsoleUnderTest, eventually, send_json
 
 _DOCUMENTS: Final = {
     "espresso-manual": "# Espresso manual\n\n## Descaling\n\nDescale the pump every three months with citric acid. "

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.console.conftest import ConsoleUnderTest, eventually
+from tests.console.console_under_test import ConsoleUnderTest, eventually
 from tests.console.crawler import ConsoleCrawler, SignedInReader
 
 pytestmark = pytest.mark.long
