@@ -33,6 +33,7 @@ from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.metering.budget import end_of_month
 from tests.backend import Backend, BackendKind, UnusableBackend
 from tests.documented_problems import check_problems
+from tests.waiting import until
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: code that did
 # not change must not fail beside a change of something else; `make test-long` tries new ones, and more of them.
@@ -319,9 +320,9 @@ async def search_database(
 async def within_a_month() -> None:
     """For what is counted by the month: one that is about to end is waited for."""
     now = datetime.now(UTC)
-    left = end_of_month(f"{now:%Y-%m}") - now
-    if left < timedelta(minutes=1):
-        await asyncio.sleep(left.total_seconds() + 1)
+    end = end_of_month(f"{now:%Y-%m}")
+    if end - now < timedelta(minutes=1):
+        await until(lambda: datetime.now(UTC) > end, what="the next month", every_s=1)
 
 
 @pytest.fixture

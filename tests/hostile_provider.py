@@ -158,13 +158,19 @@ class SequentialProvider:
     texts_per_s: float
     dimensions: int
     computed: int = 0
+    answered: int = 0
+    """Texts whose vectors were sent to a client that still waited for them."""
+    largest: int = 0
+    """Texts of the request that had most."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
         texts = len(asked.body["input"])
+        self.largest = max(self.largest, texts)
         # Computed to its end, also if no client waits any more.
         await asyncio.shield(asyncio.ensure_future(self._compute(texts)))
         await gives_vectors(self.dimensions)(writer, asked)
+        self.answered += texts
 
     async def _compute(self, texts: int) -> None:
         async with self._turn:

@@ -28,7 +28,7 @@ LOCAL_DEFAULTS: Final = {
     # No language model: it quotes what was found, and says so.
     "KB_CHAT_MODEL": "demo-extractive",
     "KB_EMBEDDING_MODEL": "all-MiniLM-L6-v2",
-    "KB_DEFAULT_CHUNK_SIZE": "200",
+    "KB_DEFAULT_CHUNK_SIZE": "192",
     "KB_DEFAULT_CHUNK_OVERLAP": "20",
     # Of one person's machine, on which load is measured, too.
     "KB_SEARCHES_PER_MINUTE_OF_KEY": "1000000",

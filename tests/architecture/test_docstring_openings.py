@@ -14,6 +14,7 @@ PACKAGES: Final = (
     "client/kb_client",
     "contracts/kb_contracts",
     "local/kb_local",
+    "services/console/kb_console",
     "services/indexer/kb_indexer",
     "services/kb-api/kb_api",
     "services/knowledge/kb_knowledge",

@@ -61,7 +61,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Documents").click()
     page.get_by_label("Upload files").set_input_files(manual)
     page.get_by_role("button", name="Upload", exact=True).click()
-    expect(page.locator("#uploads")).to_contain_text("taken")
+    expect(page.locator("#uploads")).to_contain_text("indexed")
     row = page.get_by_role("row").filter(has_text="pump manual")
     expect(row.locator(".badge")).to_have_text("indexed")
     assert_accessible(page)

@@ -107,6 +107,7 @@ CLOSED: Final = {
     "POST /llm-providers/{provider}/pause",
     "POST /llm-providers/{provider}/resume",
     "GET /operations",
+    "GET /operations/counts",
     "GET /jobs",
     "GET /embedding-models",
     "GET /chat-models",

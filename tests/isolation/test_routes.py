@@ -199,6 +199,7 @@ MATRIX = [
     Route("kb-api", "POST", "/llm-providers/{provider}/pause", Scope.ADMIN, makes_what_it_names=True),
     Route("kb-api", "POST", "/llm-providers/{provider}/resume", Scope.ADMIN, makes_what_it_names=True),
     Route("kb-api", "GET", "/operations", Scope.READ),
+    Route("kb-api", "GET", "/operations/counts", Scope.READ),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("kb-api", "GET", "/audit", Scope.ADMIN, query={"outcome": "succeeded"}),
     Route("kb-api", "GET", "/events", Scope.READ, query={"types": "document.rejected.v1"}),

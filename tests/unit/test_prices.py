@@ -55,6 +55,15 @@ def test_a_price_of_a_model_comes_before_the_price_of_an_spu_and_that_before_lit
     assert chat_cost("gpt-4o-mini", prices) == 210_000, "an SPU is an embedding"
 
 
+@pytest.mark.parametrize("prices", [Prices(), Prices(usd_per_spu=0.001)])
+def test_a_listed_model_has_the_price_that_is_charged(prices: Prices) -> None:
+    catalogue = ModelCatalogue(BUNDLED, local_models_api_base=LOCAL, environment=KEYS, prices=prices)
+    listed = {each.name: each.price for each in catalogue.described()}
+    assert listed.keys() >= {"text-embedding-3-small", "unpriced", "all-MiniLM-L6-v2"}
+    for name, price in listed.items():
+        assert catalogue.get(name).price == price, name
+
+
 @given(st.integers(0, 10**15))
 def test_dollars_that_are_whole_nano_dollars_are_not_rounded_up(amount: int) -> None:
     assert nano_usd(amount / NANO_USD) == amount

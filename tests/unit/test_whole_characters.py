@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.chat.completion import WholeCharacters, whole_characters
+from kb_shared.text.whole_characters import WholeCharacters, whole_characters
 
 SAID = st.text(alphabet=st.sampled_from("a\ud83d\ude00\U0001f600\ufeff"))
 

@@ -11,6 +11,8 @@ _MODEL: Final = {
     "provider": "openai",
     "dimensions": 1536,
     "max_input_tokens": 8191,
+    "usd_per_million_tokens": 0.02,
+    "usd_per_embedding": 0.0,
     "key_present": True,
 }
 
@@ -20,6 +22,13 @@ class EmbeddingModelView(BaseModel):
     provider: str
     dimensions: int | None = Field(description="Default number of dimensions of a vector; null if it is not known.")
     max_input_tokens: int | None = Field(description="Greatest number of tokens of one text; null if it is not known.")
+    usd_per_million_tokens: float | None = Field(
+        default=None, description="Price of a million tokens of texts in US dollars; null if it is not known."
+    )
+    usd_per_embedding: float | None = Field(
+        default=None,
+        description="Price of each embedding in US dollars, besides that of its tokens; null if it is not known.",
+    )
     key_present: bool = Field(
         description="Whether this organization can use the model, with its own key or that of the deployment."
     )

@@ -320,13 +320,18 @@ class KnowledgeBaseStats(BaseModel):
             "cache_hit_ratio": 0.25,
             "spus": 1250,
             "usd": 0.0131,
+            "spus_this_month": 250,
+            "usd_this_month": 0.0026,
             "storage": {
                 "chunk_bytes": 4_200_000,
                 "stored_bytes": 3_100_000,
                 "index_bytes": 110_592,
                 "indexes": {"_id_": 65_536, "document_id_1_since_1": 45_056},
             },
-            "search_indexes": [{"name": "chunks_vector", "status": "READY", "queryable": True}],
+            "search_indexes": [
+                {"name": "kb_vector_index", "status": "READY", "queryable": True},
+                {"name": "kb_text_index", "status": "READY", "queryable": True},
+            ],
         }
     )
 
@@ -351,5 +356,7 @@ class KnowledgeBaseStats(BaseModel):
     )
     spus: int = Field(description="SPUs charged for the knowledge base so far.")
     usd: float = Field(description="Cost of the knowledge base so far in US dollars, with its searches.")
+    spus_this_month: int = Field(default=0, description="Part of `spus` that was charged in this month, in UTC.")
+    usd_this_month: float = Field(default=0, description="Part of `usd` that was charged in this month, in UTC.")
     storage: StorageView | None = Field(description="Sizes in MongoDB; null until there is something stored.")
     search_indexes: list[SearchIndexView]

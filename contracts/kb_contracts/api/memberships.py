@@ -12,6 +12,16 @@ OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "pau
 IndexStatus = Literal["indexed", "empty"]
 DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | OpenJobStatus
 StatusFilter = Literal["all"] | IndexStatus | OpenJobStatus
+ListedDocumentSort = Literal[
+    "document_id",
+    "-document_id",
+    "document_name",
+    "-document_name",
+    "chunk_count",
+    "-chunk_count",
+    "indexed_at",
+    "-indexed_at",
+]
 
 
 class DocumentError(BaseModel):

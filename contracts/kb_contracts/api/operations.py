@@ -85,3 +85,13 @@ class OperationsView(BaseModel):
     unusable_models: list[UnusableModel] = Field(description="Models whose provider is out, or refuses the key.")
     dead_letters: int = Field(description="Number of dead letters that were neither redriven nor discarded.")
     unsendable_messages: int = Field(description="Number of messages that Kafka has refused.")
+
+
+class OperationCounts(BaseModel):
+    model_config = example({"dead_letters": 2, "failed_documents": 1, "is_exact": True})
+
+    dead_letters: int = Field(description="Number of dead letters that were neither redriven nor discarded.")
+    failed_documents: int = Field(
+        description="Number of documents that could not be indexed, each counted once for each knowledge base."
+    )
+    is_exact: bool = Field(description="False if there are more of one kind than are counted, 1,000.")

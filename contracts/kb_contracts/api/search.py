@@ -39,7 +39,7 @@ _RESULTS: Final = {
             "relevance": 0.83,
             "is_matched": True,
             "kb_id": "65f1c2a3b4d5e6f708192a3b",
-            "scores": {"vector": 0.83, "text": 4.2, "fused": 0.0328},
+            "scores": {"vector": 0.83, "text": 4.2, "fused": 0.0325, "vector_rank": 1, "text_rank": 2},
             "page_start": 3,
             "page_end": 3,
             "heading_path": ["Leave"],
@@ -137,6 +137,16 @@ class Scores(BaseModel):
     )
     text: float | None = Field(description="BM25 score from the text index; null if it did not find the chunk.")
     fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
+    vector_rank: int | None = Field(
+        default=None,
+        description="Rank among the chunks of the knowledge base that the vector index found, from 1; null if it did "
+        "not find the chunk.",
+    )
+    text_rank: int | None = Field(
+        default=None,
+        description="Rank among the chunks of the knowledge base that the text index found, from 1; null if it did "
+        "not find the chunk.",
+    )
 
 
 class Highlight(BaseModel):

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode, urlsplit
 ROOT: Final = "/console"
 SIGN_IN: Final = "/console/sign-in"
 OF_ORGANIZATION: Final = "/console/orgs/{organization_id}"
-"""What the paths of all pages of an organization begin with."""
+"""Beginning of the paths of all pages of an organization."""
 LIST: Final = "knowledge-bases"
 DOCUMENTS: Final = "documents"
 KNOWLEDGE: Final = "knowledge"

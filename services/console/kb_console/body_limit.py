@@ -9,7 +9,7 @@ UPLOADS: Final = "/uploads"
 """End of the paths that take files."""
 _FORM_BYTES: Final = 4_000_000
 _OVERHEAD_BYTES: Final = 100_000
-"""What a form adds to the file in it, at most."""
+"""Greatest number of bytes that a form adds to the file in it."""
 
 
 class BodyTooLarge(Exception):

@@ -24,8 +24,9 @@ from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
 from kb_console.chat import chat_routes, passage_routes
 from kb_console.dependencies import ApiClients
-from kb_console.documents import document_routes, organization_documents
+from kb_console.documents import document_facts, document_routes, organization_documents, upload_states
 from kb_console.error_pages import UnexpectedErrors
+from kb_console.header_count import HeaderCounts
 from kb_console.knowledge import (
     check_in_routes,
     entity_routes,
@@ -65,7 +66,9 @@ ROUTERS: Final = (
     knowledge_base_batches.router,
     overview_routes.router,
     document_routes.router,
+    document_facts.router,
     organization_documents.router,
+    upload_states.router,
     search_routes.router,
     operations_routes.router,
     dead_letter_routes.router,
@@ -123,6 +126,7 @@ def create_app(settings: ConsoleSettings, *, http: httpx.AsyncClient) -> FastAPI
         middleware=[
             Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s),
             Middleware(BrowserRules),
+            Middleware(HeaderCounts),
             Middleware(UnexpectedErrors),
             Middleware(BodyLimit, max_upload_bytes=settings.console_max_upload_bytes),
         ],

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kb_console.problems import ShownProblem
+
+CHANGED_MEANWHILE: Final = 412
+"""Status of a change of another version than the stored one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class TwoVersions:
 def changed_meanwhile(what: str) -> ShownProblem:
     """Return the problem of an edit that began with an older version."""
     return ShownProblem(
-        412,
+        CHANGED_MEANWHILE,
         "Changed meanwhile",
         f"Somebody else has changed this {what} since you opened it. Nothing was saved: compare both versions below,"
         " then save yours over theirs or go on with theirs.",

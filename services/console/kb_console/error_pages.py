@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb_client.errors import ApiError, KbClientError
@@ -109,7 +109,10 @@ async def _unusable_form(request: Request, error: Exception) -> Response:
 
 async def _too_large(request: Request, error: Exception) -> Response:
     assert isinstance(error, BodyTooLarge)
-    return show(request, ShownProblem(413, "Too large", f"Send at most {size(error.max_bytes)}."))
+    detail = f"Send at most {size(error.max_bytes)}."
+    if request.headers.get("accept") == "application/json":
+        return JSONResponse({"detail": f"Too large. {detail}"}, 413)
+    return show(request, ShownProblem(413, "Too large", detail))
 
 
 async def _unusable_address(request: Request, error: Exception) -> Response:

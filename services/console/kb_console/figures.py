@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 THIN_SPACE: Final = "\N{NARROW NO-BREAK SPACE}"
+_LEAST_USD: Final = 0.0001
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86_400
@@ -18,6 +19,8 @@ def usd(value: float | None) -> str:
     """Return an amount in US dollars with as many digits as it needs."""
     if value is None:
         return "unknown"
+    if 0 < value < _LEAST_USD:
+        return f"less than ${_LEAST_USD}"
     return f"${number(value, 2 if value == 0 or value >= 1 else 4)}"
 
 

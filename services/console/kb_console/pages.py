@@ -1,15 +1,18 @@
 """Renders pages and parts of pages from the templates."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
+from starlette.types import Receive, Scope, Send
 
 from kb_console import figures, status_words
 from kb_console.addresses import page_address
+from kb_console.header_count import find_header_count
 from kb_console.sessions import ConsoleSession
 from kb_console.static_files import static_address
 
@@ -78,6 +81,23 @@ def find_session(request: Request) -> ConsoleSession | None:
     return session
 
 
+class RenderedPage(HTMLResponse):
+    """A page that is rendered when it is sent, because the number in its header may arrive last."""
+
+    def __init__(self, request: Request, template: str, values: Mapping[str, Any], *, status_code: int) -> None:
+        super().__init__(status_code=status_code)
+        self._request = request
+        self._template = template
+        self._values = values
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        attention = await find_header_count(self._request).wait()
+        markup = render_part(self._request, self._template, attention=attention, **self._values)
+        self.body = markup.encode(self.charset)
+        self.headers["Content-Length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
 def render_page(
     request: Request, template: str, *, part: str | None = None, status_code: int = 200, **values: Any
 ) -> HTMLResponse:
@@ -91,7 +111,7 @@ def render_page(
         values: names that the templates use.
     """
     name = part if part is not None and is_partial(request) else template
-    return HTMLResponse(render_part(request, name, **values), status_code)
+    return RenderedPage(request, name, values, status_code=status_code)
 
 
 def render_part(request: Request, template: str, **values: Any) -> str:
@@ -100,6 +120,7 @@ def render_part(request: Request, template: str, **values: Any) -> str:
         "nonce": request.scope["state"]["nonce"],
         "session": find_session(request),
         "is_partial": is_partial(request),
+        "attention": None,
         **values,
     }
     return _ENVIRONMENT.get_template(template).render(context)

@@ -16,7 +16,7 @@ from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile
 
 SOURCE: Final = "console"
-"""What the ids of uploaded documents begin with. A file with the same name replaces its document."""
+"""Beginning of the ids of uploaded documents. A file with the same name replaces its document."""
 _PARSERS_AT_ONCE: Final = 2
 _MEMORY_BYTES: Final = 2**30
 _LONGEST_NAME: Final = 200
@@ -27,9 +27,12 @@ class Uploads:
         self._limits = ParseLimits(file_bytes=max_bytes, memory_bytes=_MEMORY_BYTES)
         self._slots = asyncio.Semaphore(_PARSERS_AT_ONCE)
 
-    async def parse(self, upload: UploadFile) -> ParsedFile | FileProblem:
-        """Return the document in a file, or why there is none. Nothing in the file makes it raise."""
-        name = safe_name(upload.filename or "")
+    async def parse(self, upload: UploadFile, *, name: str | None = None) -> ParsedFile | FileProblem:
+        """Return the document in a file, or why there is none. Nothing in the file makes it raise.
+
+        `name` is that of the document, if it is another one than that of the file.
+        """
+        name = name or safe_name(upload.filename or "")
         async with self._slots:
             return await asyncio.to_thread(self._parse, upload.file, name)
 
@@ -51,3 +54,11 @@ def safe_name(given: str) -> str:
     printable = "".join(character for character in last if character.isprintable()).strip()
     stem, dot, ending = printable.rpartition(".")
     return f"{stem[:_LONGEST_NAME]}{dot}{ending[:20]}" if stem else (printable[:_LONGEST_NAME] or "document")
+
+
+def safe_path(given: str) -> str:
+    """Return a path within a folder, as the name of a document: folders keep files with the same name apart."""
+    parts = [safe_name(part) for part in given.replace("\\", "/").split("/") if part.strip(". ")]
+    while len(parts) > 1 and len("/".join(parts)) > _LONGEST_NAME:
+        del parts[0]
+    return "/".join(parts)

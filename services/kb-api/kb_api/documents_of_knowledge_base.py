@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from kb_contracts.api.memberships import IndexStatus, OpenJobStatus, StatusFilter
+from pymongo import ASCENDING, DESCENDING
+
+from kb_contracts.api.memberships import IndexStatus, ListedDocumentSort, OpenJobStatus, StatusFilter
 from kb_shared.mongo import document_index, documents, index_jobs
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -52,32 +54,42 @@ async def list_documents(
     status: StatusFilter | None,
     *,
     name_search: str | None,
+    sort: ListedDocumentSort = "document_id",
     after: str | None = None,
     skip: int,
     limit: int,
 ) -> tuple[list[ListedDocument], int]:
-    """Return one page in the order of document ids, and the number of all.
+    """Return one page, and the number of all.
 
     Args:
         status: None: all indexed documents, also empty ones, without their jobs; `all`: also those that are not
             indexed, where an open job decides the status.
         name_search: literal part of the name of the document; upper and lower case are equal.
-        after: last document of the page before.
+        sort: order; documents that are equal in it are in the order of their ids.
+        after: last document of the page before, in the order of ids.
     """
     collection, rows = _rows(kb, status)
     names = _names(kb)
     search = [{"$match": {"document_name": containing(name_search)}}] if name_search else []
     later = [] if after is None else [{"$match": {"document_id": {"$gt": after}}}]
-    page: list[AggregationStage] = [*later, {"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
+    order = _order(sort)
+    page: list[AggregationStage] = [*later, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
     # Names of documents that are not indexed come from the projection: for the page only, unless they decide.
-    page = page if name_search else [*page, *names]
-    before = [*names, *search] if name_search else []
+    names_decide = bool(name_search) or "document_name" in order
+    page = page if names_decide else [*page, *names]
+    before = [*names, *search] if names_decide else []
     answer = await database[collection].aggregate(
         [*rows, *before, {"$facet": {"page": page, "total": [{"$count": "count"}]}}]
     )
     found = (await answer.to_list())[0]
     total = found["total"][0]["count"] if found["total"] else 0
     return [_listed(row, with_jobs=status is not None) for row in found["page"]], total
+
+
+def _order(sort: ListedDocumentSort) -> dict[str, int]:
+    return {sort.removeprefix("-"): DESCENDING if sort.startswith("-") else ASCENDING} | (
+        {} if sort.endswith("document_id") else {"document_id": ASCENDING}
+    )
 
 
 async def find_document(database: Database, kb: KnowledgeBase, document_id: str) -> ListedDocument | None:

@@ -61,6 +61,7 @@ class DocumentsWanted:
     tag_id: str | None = None
     id_prefix: str | None = None
     """Beginning of the ids of documents."""
+    document_ids: tuple[str, ...] | None = None
     name_search: str | None = None
     """Literal part of the name; upper and lower case are equal."""
     kb_id: str | None = None
@@ -165,11 +166,11 @@ def _stages(organization_id: str, wanted: DocumentsWanted) -> tuple[str, list[Ag
     other = _collection_that_narrows(wanted)
     if other is None:
         # Ids of rows begin with the organization, so this is a range of the index of ids, in the order of documents.
-        ids = _beginning(f"{organization_id}/{wanted.id_prefix or ''}")
+        ids = _condition_of_ids(wanted, prefix=f"{organization_id}/")
         return documents.NAME, [{"$match": {"organization_id": organization_id, "_id": ids, **of_document}}, *outside]
     collection, condition = other
-    if wanted.id_prefix is not None:
-        condition = {**condition, "document_id": _beginning(wanted.id_prefix)}
+    if wanted.id_prefix is not None or wanted.document_ids is not None:
+        condition = {**condition, "document_id": _condition_of_ids(wanted, prefix="")}
     joined = {
         "from": documents.NAME,
         "let": {"identity": {"$concat": [{"$literal": f"{organization_id}/"}, "$_id"]}},
@@ -192,6 +193,14 @@ def _stages(organization_id: str, wanted: DocumentsWanted) -> tuple[str, list[Ag
         {"$replaceRoot": {"newRoot": "$document"}},
         *outside,
     ]
+
+
+def _condition_of_ids(wanted: DocumentsWanted, *, prefix: str) -> Row:
+    """Return the condition of a field with ids of documents behind a prefix."""
+    condition = _beginning(f"{prefix}{wanted.id_prefix or ''}")
+    if wanted.document_ids is not None:
+        condition["$in"] = [prefix + document_id for document_id in wanted.document_ids]
+    return condition
 
 
 def _beginning(prefix: str) -> Row:

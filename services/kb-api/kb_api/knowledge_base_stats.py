@@ -34,7 +34,7 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
     undone = max(requested + await backfills.count_unrequested(database, key), missing)
     recent = await document_index.measure_recent(database, key)
     pace = None if kb.paused_at else recent.documents_per_s
-    spent = await spu_ledger.sum_of_kb(database, key)
+    ever, this_month = await spu_ledger.sum_of_kb(database, key)
     storage = await chunk_collections.measure(database, kb.vector_collection)
     return KnowledgeBaseStats(
         document_count=document_count,
@@ -46,8 +46,10 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
         last_indexed_at=await document_index.find_last_indexed_at(database, key),
         mean_indexing_s=None if recent.duration_s is None else round(recent.duration_s, 3),
         cache_hit_ratio=recent.cache_hit_ratio,
-        spus=spent.spus,
-        usd=spent.nano_usd / NANO_USD,
+        spus=ever.spus,
+        usd=ever.nano_usd / NANO_USD,
+        spus_this_month=this_month.spus,
+        usd_this_month=this_month.nano_usd / NANO_USD,
         storage=storage and _storage_view(storage),
         search_indexes=[
             SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)

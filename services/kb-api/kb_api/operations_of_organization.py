@@ -9,6 +9,7 @@ from kb_contracts.api.operations import (
     BrokenKnowledgeBase,
     JobsOfState,
     MostSearchedKnowledgeBase,
+    OperationCounts,
     OperationsView,
     PausedKnowledgeBase,
     UnusableModel,
@@ -29,6 +30,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 SEARCHES_OF: Final = timedelta(days=7)
 MOST_SEARCHED: Final = 5
+MOST_COUNTED: Final = 1_000
 
 
 async def load_operations(database: Database, organization_id: str) -> OperationsView:
@@ -64,6 +66,13 @@ async def load_operations(database: Database, organization_id: str) -> Operation
         dead_letters=await dead_letters.count_open_of(database, organization_id),
         unsendable_messages=await outbox.count_unsendable_of(database, organization_id),
     )
+
+
+async def count_operations(database: Database, organization_id: str) -> OperationCounts:
+    """Count what needs attention, up to a limit. Each count reads an index of few rows, for pages that ask often."""
+    letters = await dead_letters.count_open_of(database, organization_id, limit=MOST_COUNTED)
+    failed = await index_jobs.count_failed_of(database, organization_id, limit=MOST_COUNTED)
+    return OperationCounts(dead_letters=letters, failed_documents=failed, is_exact=max(letters, failed) < MOST_COUNTED)
 
 
 async def _find_most_searched(

@@ -103,6 +103,7 @@ async def cited_documents(
     kb_id: Annotated[str | None, Query(max_length=128, description="Only passages of this knowledge base.")] = None,
     origin: Annotated[Origin | None, Query(description="Only runs that clients of this kind started.")] = None,
     agent_id: Annotated[str | None, Query(max_length=128, description="Only runs of this agent.")] = None,
+    document_id: Annotated[str | None, Query(max_length=128, description="Only this document or entry.")] = None,
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
@@ -113,7 +114,9 @@ async def cited_documents(
     Counted are completed runs. Rows of a document are deleted with it.
     """
     since, until = _time_range(since, until)
-    wanted = CitationsWanted(since, until, kind=kind, kb_id=kb_id, origin=origin, agent_id=agent_id)
+    wanted = CitationsWanted(
+        since, until, kind=kind, kb_id=kb_id, origin=origin, agent_id=agent_id, document_id=document_id
+    )
     find = citations.most_cited if by == "most_cited" else citations.never_cited
     found, total = await find(database, caller.organization_id, wanted, skip=skip, limit=limit)
     documents = [CitationInsight.model_validate(asdict(one)) for one in found]

@@ -109,6 +109,8 @@ def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
             "vector": None if hit is None else hit.scores.vector,
             "text": None if hit is None else hit.scores.text,
             "fused": None if hit is None else hit.scores.fused,
+            "vector_rank": None if hit is None else hit.scores.vector_rank,
+            "text_rank": None if hit is None else hit.scores.text_rank,
         },
         "start": chunk.start,
         "end": chunk.end,

@@ -13,8 +13,6 @@ from kb_shared.chat.completion import (
     CompletionRequest,
     Message,
     ToolCall,
-    WholeCharacters,
-    whole_characters,
 )
 from kb_shared.chat.models import BundledChatModel, ChatModel
 from kb_shared.observability import spans, tracing
@@ -25,6 +23,7 @@ from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.provider_errors import StatusClass, bad_answer, classified, timed_out
 from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
+from kb_shared.text.whole_characters import WholeCharacters, whole_characters
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
 """Callback that gets each piece of the text as it comes."""

@@ -54,6 +54,8 @@ class ModelDescription:
     """Name of the provider; `local` for models that this deployment serves itself."""
     max_input_tokens: int | None
     dimensions: int | None
+    price: EmbeddingPrice | None
+    """Price of the model in this deployment; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +179,19 @@ class ModelCatalogue:
         if self._local_api_base is not None:
             known |= LOCAL_MODELS
         found = [
-            ModelDescription(name, model.provider, model.max_input_tokens, model.dimensions)
+            ModelDescription(
+                name,
+                model.provider,
+                max_input_tokens=model.max_input_tokens,
+                dimensions=model.dimensions,
+                price=self._price(name, 0.0 if model.provider == LOCAL else model.usd_per_token),
+            )
             for name, model in known.items()
         ]
-        found += [ModelDescription(name, LOCAL, None, None) for name in self._late]
+        found += [
+            ModelDescription(name, LOCAL, max_input_tokens=None, dimensions=None, price=self._price(name, 0.0))
+            for name in self._late
+        ]
         return sorted(found, key=lambda each: each.name)
 
     def cheapest_of(self, provider: str) -> str | None:

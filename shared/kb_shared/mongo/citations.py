@@ -92,6 +92,7 @@ class CitationsWanted:
     kb_id: str | None = None
     origin: str | None = None
     agent_id: str | None = None
+    document_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ async def never_cited(
 
     Those that models saw most often are first.
     """
-    indexed: Row = {"organization_id": organization_id, **_match_kind(wanted.kind)}
+    indexed: Row = {"organization_id": organization_id, **_match_document(wanted)}
     if wanted.kb_id is not None:
         indexed["kb_id"] = wanted.kb_id
     counted = [{"$match": _match(organization_id, wanted)}, *_count_by_document(), {"$unset": "document_name"}]
@@ -159,19 +160,19 @@ def _match(organization_id: str, wanted: CitationsWanted) -> Row:
         "organization_id": organization_id,
         "answered_at": {"$gte": wanted.since, "$lt": wanted.until},
         **{name: value for name, value in given.items() if value is not None},
-        **_match_kind(wanted.kind),
+        **_match_document(wanted),
     }
 
 
-def _match_kind(kind: CitedKind | None) -> Row:
+def _match_document(wanted: CitationsWanted) -> Row:
+    conditions: Row = {} if wanted.document_id is None else {"$eq": wanted.document_id}
     of_entries = {"$regex": f"^{ENTRY_PREFIX}"}
-    match kind:
-        case None:
-            return {}
+    match wanted.kind:
         case "entries":
-            return {"document_id": of_entries}
+            conditions |= of_entries
         case "documents":
-            return {"document_id": {"$not": of_entries}}
+            conditions["$not"] = of_entries
+    return {"document_id": conditions} if conditions else {}
 
 
 def _count_by_document() -> list[Row]:

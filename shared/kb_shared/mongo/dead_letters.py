@@ -185,9 +185,12 @@ async def count_open_by_reason(database: Database, visible: Visible) -> OpenLett
     return OpenLettersByReason(reasons, is_exact=total < _MOST_COUNTED)
 
 
-async def count_open_of(database: Database, organization_id: str) -> int:
-    """Count the open letters of an organization."""
-    return await database[NAME].count_documents({"organization_id": organization_id, **_OPEN})
+async def count_open_of(database: Database, organization_id: str, *, limit: int = 0) -> int:
+    """Count the open letters of an organization, up to `limit`; 0 means no limit."""
+    query = {"organization_id": organization_id, **_OPEN}
+    if limit:
+        return await database[NAME].count_documents(query, limit=limit)
+    return await database[NAME].count_documents(query)
 
 
 async def _count_by(database: Database, field: str, stages: Sequence[Row]) -> dict[str, OpenLetters]:

@@ -20,6 +20,8 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
 ]
 
+_IN_THIS_MONTH: Final = {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}
+_SUMS: Final = {"spus": {"$sum": "$count"}, "nano_usd": {"$sum": "$nano_usd"}}
 _RECENT_CHARGES: Final = 20_000
 
 ChargedOperation = Literal["index", "search", "chat"]
@@ -78,20 +80,27 @@ async def sum_spus(database: Database, organization_id: str) -> int:
     return (await _spent(database, {"organization_id": organization_id})).spus
 
 
-async def sum_of_kb(database: Database, key: KnowledgeBaseKey) -> Spent:
-    """Return what was ever charged for a KB."""
-    return await _spent(database, {"organization_id": key.organization_id, "kb_id": key.kb_id})
+async def sum_of_kb(database: Database, key: KnowledgeBaseKey) -> tuple[Spent, Spent]:
+    """Return what was charged for a KB, ever and in this month of the server's clock."""
+
+    def if_new(field: str) -> Row:
+        return {"$sum": {"$cond": [_IN_THIS_MONTH, field, 0]}}
+
+    group = {"_id": None, **_SUMS, "new_spus": if_new("$count"), "new_nano_usd": if_new("$nano_usd")}
+    match = {"organization_id": key.organization_id, "kb_id": key.kb_id}
+    stages: list[Row] = [{"$match": match}, {"$group": group}]
+    async for row in await database[NAME].aggregate(stages):
+        return Spent(row["spus"], row["nano_usd"]), Spent(row["new_spus"], row["new_nano_usd"])
+    return Spent(), Spent()
 
 
 async def sum_this_month(database: Database, organization_id: str) -> Spent:
     """Return what an organization was charged in this month of the server's clock."""
-    this_month = {"$expr": {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}}
-    return await _spent(database, {"organization_id": organization_id, **this_month})
+    return await _spent(database, {"organization_id": organization_id, "$expr": _IN_THIS_MONTH})
 
 
 async def _spent(database: Database, match: Row) -> Spent:
-    sums = {"_id": None, "spus": {"$sum": "$count"}, "nano_usd": {"$sum": "$nano_usd"}}
-    rows = await database[NAME].aggregate([{"$match": match}, {"$group": sums}])
+    rows = await database[NAME].aggregate([{"$match": match}, {"$group": {"_id": None, **_SUMS}}])
     async for row in rows:
         return Spent(row["spus"], row["nano_usd"])
     return Spent()
@@ -118,8 +127,7 @@ async def sum_usage(
         within["kb_id"] = {"$in": list(kb_ids)}
     group = {
         "_id": {name: _DIMENSIONS[name] for name in by},
-        "spus": {"$sum": "$count"},
-        "nano_usd": {"$sum": "$nano_usd"},
+        **_SUMS,
     }
     stages: list[Row] = [{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": at_most}]
     rows = await database[NAME].aggregate(stages)

@@ -14,7 +14,7 @@ from kb_contracts.api.webhooks import WebhookWithSecret
 from kb_shared.mongo.database import Row
 from kb_shared.secrets.key_ring import KeyRing, Sealed
 from tests.e2e.operations.comparison import assert_holds, assert_shows, undisturbed
-from tests.e2e.operations.operating import paused
+from tests.e2e.operations.indexing_jobs import paused
 from tests.e2e.operations.registry import checks
 from tests.e2e.operations.stocked_organization import StockedOrganization
 from tests.integration.kb_api.test_webhooks import Receiver

@@ -152,6 +152,9 @@ async def check_stats(organization: StockedOrganization) -> None:
         "cache_hit_ratio": cached / (cached + embeddings),
         "spus": sum(charge["count"] for charge in charges),
         "usd": sum(charge["nano_usd"] for charge in charges) / 10**9,
+        # The system has just been started.
+        "spus_this_month": answer.spus,
+        "usd_this_month": answer.usd,
         "storage": answer.storage,
         "search_indexes": await _search_indexes(organization, kb_id),
     }

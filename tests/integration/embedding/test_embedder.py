@@ -397,7 +397,7 @@ async def test_c6_concurrent_documents_share_requests_and_each_knowledge_base_pa
     assert await provider.calls() == 2
     for kb_id in (indexing.kb_id, OTHER_KB):
         assert kb_id is not None
-        assert (await spu_ledger.sum_of_kb(database, KnowledgeBaseKey("acme", kb_id))).spus == 100
+        assert (await spu_ledger.sum_of_kb(database, KnowledgeBaseKey("acme", kb_id)))[0].spus == 100
 
 
 async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_tried(

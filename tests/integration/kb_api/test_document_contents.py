@@ -88,6 +88,12 @@ async def test_documents_are_listed_by_tag_name_knowledge_base_and_state(organiz
     assert await listed(organization, id_prefix="d2", kb_id=kb_id) == []
     assert await listed(organization, id_prefix="D") == []
 
+    assert await listed(organization, document_ids="d3,d1,unknown") == ["d1", "d3"]
+    assert await listed(organization, document_ids="d1,d2", kb_id=kb_id) == ["d1"]
+    assert await listed(organization, document_ids="d1,d2", id_prefix="d2") == ["d2"]
+    too_many = ",".join(["d1"] * 51)
+    assert await organization.refused("GET", "/documents", document_ids=too_many) == (422, "validation-error")
+
     page = await organization.ok("GET", "/documents", limit=2)
     assert page["total_count"] == 4
     placements = [document["knowledge_bases"] for document in page["documents"]]
@@ -101,6 +107,7 @@ async def test_an_organization_lists_none_of_the_documents_of_another_whose_name
     longer = await new_organization(organization_id=f"{short.organization_id}-2")
     await longer.project("d1", name="Secret.pdf")
     assert await listed(short) == []
+    assert await listed(short, document_ids="d1") == []
     assert await listed(longer) == ["d1"]
 
 

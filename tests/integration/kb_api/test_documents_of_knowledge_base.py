@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from kb_api.knowledge_base_stats import progress
 from kb_shared.mongo.document_index import IndexingWork
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_usage import USD_PER_SPU, charged
 
 
 @pytest.fixture
@@ -59,6 +61,30 @@ async def test_all_shows_each_document_once_with_what_is_open_for_it(
     listed, total_count = await documents(organization, kb_id, status="all")
     assert {one["document_id"]: one["status"] for one in listed} == STATES
     assert total_count == len(listed) == len(STATES)
+
+
+@pytest.mark.parametrize(
+    ("sort", "status", "expected"),
+    [
+        ("-document_id", "indexed", ["d3-again", "d1-indexed"]),
+        ("chunk_count", None, ["d2-empty", "d1-indexed", "d3-again"]),
+        ("-indexed_at", None, ["d3-again", "d2-empty", "d1-indexed"]),
+        # The last one has no name yet, and those of jobs come from the projection.
+        (
+            "-document_name",
+            "all",
+            ["d6-failed", "d5-running", "d4-pending", "d2-empty", "d1-indexed", "d3-again", "d7-waiting"],
+        ),
+    ],
+)
+async def test_documents_are_sorted(
+    organization: OrganizationClient, kb_id: str, sort: str, status: str | None, expected: list[str]
+) -> None:
+    asked = {"sort": sort} | ({"status": status} if status else {})
+    listed, _ = await documents(organization, kb_id, **asked)
+    assert [one["document_id"] for one in listed] == expected
+    second, _ = await documents(organization, kb_id, **asked, skip=1, limit=1)
+    assert second == listed[1:2]
 
 
 @pytest.mark.parametrize("status", ["empty", "waiting_for_text", "pending", "running", "failed"])
@@ -177,6 +203,17 @@ async def test_stats_say_how_far_and_how_fast_documents_are_indexed(organization
     assert stats["eta_s"] > 0
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     assert (await organization.ok("GET", path))["eta_s"] is None
+
+
+@pytest.mark.usefixtures("within_a_month")
+async def test_stats_tell_what_the_knowledge_base_cost_ever_and_this_month(organization: OrganizationClient) -> None:
+    kb_id, other = [(await organization.create(name=name))["kb_id"] for name in ("one", "other")]
+    now = datetime.now(UTC)
+    for of, count, at in ((kb_id, 3, now), (kb_id, 40, now - timedelta(days=32)), (other, 500, now)):
+        await charged(organization, count, at, kb_id=of)
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert (stats["spus"], stats["spus_this_month"]) == (43, 3)
+    assert (stats["usd"], stats["usd_this_month"]) == (43 * USD_PER_SPU, 3 * USD_PER_SPU)
 
 
 @pytest.mark.usefixtures("living")

@@ -210,10 +210,13 @@ async def test_models_are_listed_with_whether_there_is_a_key_for_them(organizati
         "provider": "local",
         "dimensions": 384,
         "max_input_tokens": 256,
+        "usd_per_million_tokens": 0.0,
+        "usd_per_embedding": 0.0,
         "key_present": True,
     }
     assert before["use-multilingual-v3"]["key_present"]
     assert before["text-embedding-3-small"]["dimensions"] == 1536
+    assert before["text-embedding-3-small"]["usd_per_million_tokens"] == 0.02
     assert not before["text-embedding-3-small"]["key_present"]
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
     after = await listed()

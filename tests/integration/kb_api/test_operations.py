@@ -2,9 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from kb_shared.mongo import circuits, index_jobs, query_log
+from kb_api import operations_of_organization
+from kb_shared.mongo import circuits, dead_letters, index_jobs, query_log
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.database import Row
 from kb_shared.mongo.query_log import LoggedQuery
 from kb_shared.mongo.stored_time import now
 from tests.integration.kb_api.conftest import NewOrganization
@@ -65,6 +67,25 @@ async def test_operations_are_not_exact_above_the_limit(
         await organization.open_job(kb_id, document_id)
     shown = await organization.ok("GET", "/operations")
     assert (shown["is_exact"], shown["jobs"][0]["count"]) == (False, 2)
+
+
+async def test_what_needs_attention_is_counted_up_to_a_limit(
+    organization: OrganizationClient, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = {"dead_letters": 0, "failed_documents": 0, "is_exact": True}
+    assert await organization.ok("GET", "/operations/counts") == nothing
+    kb_id = (await organization.create())["kb_id"]
+    for document_id in ("a", "b"):
+        await organization.failed_job(kb_id, document_id, error_type="x", error_message="y")
+    await organization.open_job(kb_id, "c")
+    letter: Row = {"organization_id": organization.organization_id, "filed_at": now(), "discarded_at": None}
+    letters = [{**letter, "redriven_at": None}, {**letter, "redriven_at": now()}]
+    await organization.database[dead_letters.NAME].insert_many(letters)
+    counted = {"dead_letters": 1, "failed_documents": 2, "is_exact": True}
+    assert await organization.ok("GET", "/operations/counts") == counted
+    assert await (await new_organization()).ok("GET", "/operations/counts") == nothing
+    monkeypatch.setattr(operations_of_organization, "MOST_COUNTED", 2)
+    assert await organization.ok("GET", "/operations/counts") == {**counted, "is_exact": False}
 
 
 async def test_operations_name_what_was_searched_most_in_the_last_week(

@@ -56,6 +56,9 @@ async def test_reports_count_answers_and_what_models_saw_and_name_what_is_never_
     assert never[0][2:] == (2, 0, 0)
     assert [shown[0] for shown in await report(by="never_cited", kind="entries")] == ["entry-7"]
     assert [shown[0] for shown in await report(by="never_cited", kind="documents")] == ["bread"]
+    assert await report(document_id="fence") == [cited]
+    assert await report(document_id="bread") == await report(document_id="fence", kind="entries") == []
+    assert [shown[0] for shown in await report(by="never_cited", document_id="bread", kind="documents")] == ["bread"]
     assert await report(origin="console") == []
     assert await report(agent_id="another") == []
     assert await report(kb_id="another") == []

@@ -51,6 +51,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     assert citation in vectors.chunk_ids("d1", DocumentToIndex("d1", texts).chunks())
     scores = first.pop("scores")
     fused = (WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text) / (K + 1)
+    assert (scores.pop("vector_rank"), scores.pop("text_rank")) == (1, 1)
     assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(fused)}
     assert scores["text"] > 0
     assert first == {

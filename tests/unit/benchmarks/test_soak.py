@@ -7,7 +7,7 @@ import pytest
 from benchmarks.soak.faults import KILLED_FIRST, RECURRING, SETTLED_FROM, plan_faults
 from benchmarks.soak.flatness import judge_flatness, theil_sen_slope
 from benchmarks.soak.samples import count_series, process_figures, values_of
-from kb_local.child import execute
+from kb_local.child import Child, execute
 from kb_local.server import Server
 
 
@@ -83,7 +83,7 @@ async def test_the_figures_of_a_process_are_those_of_the_operating_system(tmp_pa
 class _Process(Server):
     """A process with three sockets."""
 
-    def _launch(self):  # type: ignore[no-untyped-def]
+    def _launch(self) -> Child:
         code = (
             "import socket, signal; kept = [socket.socket() for _ in range(3)]; print('r', flush=True); signal.pause()"
         )

@@ -1,7 +1,9 @@
 """Answers the console's calls as the API does, with the examples of the contracts, which tests change."""
 
+import asyncio
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -101,6 +103,10 @@ class FakeApi:
         self.is_reachable = True
         self.needed_scope: Callable[[str], str | None] = lambda _: None
         """Scope that a call needs; every key may make a call that needs none."""
+        self.held: dict[str, asyncio.Event] = {}
+        """Events that calls wait for before they are answered."""
+        self.begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        """Events that say that a call has arrived."""
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
         """Let a call fail with a problem."""
@@ -122,8 +128,11 @@ class FakeApi:
         path = request.url.path.removeprefix("/v0/orgs/acme")
         call = f"{request.method} {path}"
         self.calls.append(call)
+        self.begun[call].set()
         if not self.is_reachable:
             raise httpx.ConnectError("refused")
+        if call in self.held:
+            await self.held[call].wait()
         self.sent_headers[call], self.queries[call] = request.headers, request.url.params
         if body := await request.aread():
             self.bodies[call] = _parse(body)
@@ -132,7 +141,7 @@ class FakeApi:
             return _problem(403, "missing-scope", f"This needs a key with the scope {needed!r}.")
         if call in self.problems:
             return self.problems[call]
-        if request.method == "PUT" and path.startswith("/documents/"):
+        if request.method in {"PUT", "PATCH"} and path.startswith("/documents/"):
             return httpx.Response(202, json=example_of(AcceptedChange))
         if call in self.texts and request.headers["accept"] != "application/json":
             return httpx.Response(200, text=self.texts[call])

@@ -30,6 +30,7 @@ PAGES_OF_RUNS: Final = (
     "/console/orgs/acme/agents",
     "/console/orgs/acme/agents/new",
     f"/console/orgs/acme/agents/{AGENT_ID}",
+    f"/console/orgs/acme/agents/{AGENT_ID}?thread={THREAD_ID}",
     f"/console/orgs/acme/agents/{AGENT_ID}?add=list",
     f"/console/orgs/acme/agents/{AGENT_ID}?add=65f1c2a3b4d5e6f708192a3b",
     f"/console/orgs/acme/agents/{AGENT_ID}?edit={TOOL_ID}",
@@ -37,6 +38,7 @@ PAGES_OF_RUNS: Final = (
     "/console/orgs/acme/prompts",
     "/console/orgs/acme/prompts/new",
     f"/console/orgs/acme/prompts/{PROMPT_ID}",
+    f"/console/orgs/acme/prompts/{PROMPT_ID}?run={RUN_ID}",
     f"/console/orgs/acme/prompts/{PROMPT_ID}/delete",
 )
 _KB: Final = "/knowledge-bases/65f1c2a3b4d5e6f708192a3b"
@@ -95,3 +97,19 @@ def stream_of(events: Iterable[tuple[str, dict[str, Any]]]) -> httpx.Response:
     """Return the answer to a run whose events are streamed."""
     content = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events)
     return httpx.Response(200, content=content.encode(), headers={"Content-Type": "text/event-stream"})
+
+
+def events_of_run(answers: dict[str, Any], *texts: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the events of a run that searches, says `texts` and finishes as the example."""
+    run = answers[f"GET /runs/{RUN_ID}"]
+    [call] = run["tool_calls"]
+    called = {name: call[name] for name in ("call_id", "tool", "arguments")}
+    return [
+        ("run.started", {"run_id": RUN_ID, "model": "gpt-4o-mini"}),
+        ("tool.called", called),
+        ("passage", {"call_id": "c1", **call["passages"][0]}),
+        ("tool.returned", call),
+        *(("answer.delta", {"iteration": 2, "text": text}) for text in texts),
+        ("citation", run["citations"][0]),
+        ("run.finished", run),
+    ]

@@ -22,7 +22,7 @@ from kb_contracts.api.knowledge_base_batches import ActionOutcomes
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, ProviderCheckView, ProviderPauseView
 from kb_contracts.api.model import MessageResponse
-from kb_contracts.api.operations import OperationsView
+from kb_contracts.api.operations import OperationCounts, OperationsView
 from kb_contracts.api.organizations import OrganizationDeletionView
 from kb_contracts.api.reconcile import PassList, PlanList, PlanView, PlanWithRepairs
 from kb_contracts.api.tags import TagView
@@ -57,6 +57,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "POST /knowledge-bases:batch": ActionOutcomes,
     f"POST {_KB}/search-indexes/rebuild": KnowledgeBaseView,
     "GET /operations": OperationsView,
+    "GET /operations/counts": OperationCounts,
     "GET /documents": DocumentPage,
     "GET /dead-letters": DeadLetterList,
     "GET /dead-letters/counts": DeadLetterCounts,

@@ -26,8 +26,11 @@ async def test_an_agent_is_created_and_changed_in_the_version_that_was_shown(
     assert (await reader.post(AGENT, data=typed | {"etag": '"7"'})).status_code == 303
     assert api.sent_headers[CHANGE]["if-match"] == '"7"'
     api.refuse(CHANGE, 412, "precondition-failed")
+    api.headers[f"GET /agents/{AGENT_ID}"] = {"ETag": '"8"'}
     refused = await reader.post(AGENT, data=typed | {"name": "Mine <b>", "etag": '"7"'})
     assert (refused.status_code, 'value="Mine &lt;b&gt;"' in refused.text) == (412, True)
+    assert "<td><bdi>Mine &lt;b&gt;</bdi></td><td><bdi>Support</bdi></td>" in refused.text, "both versions"
+    assert 'name="etag" value="&#34;8&#34;"' in refused.text, "the next save is over the version that was seen"
     unsent = await reader.post(AGENTS, data=typed | {"max_iterations": "many"})
     assert (unsent.status_code, "whole number" in unsent.text) == (422, True)
 
@@ -37,7 +40,8 @@ async def test_a_knowledge_base_is_added_at_once_or_with_settings_and_refusals_s
 ) -> None:
     api.answers[AVAILABLE]["knowledge_bases"][0]["is_linked"] = False
     listed = (await reader.get(f"{AGENT}?add=list")).text
-    assert "<dialog open" in listed
+    assert f'data-back="{AGENT}" data-opener="add-tool"' in listed
+    assert 'id="add-tool"' in listed, "which gets the focus when the dialog is closed"
     assert f'name="quick" value="{KB_ID}"' in listed
     assert (await reader.post(f"{AGENT}/tools", data={"quick": KB_ID})).status_code == 303
     assert api.bodies[ADD] == {"kb_id": KB_ID}, "name, description and limits are those of the API"

@@ -2,7 +2,6 @@
 
 import json
 from html.parser import HTMLParser
-from typing import Any
 
 import httpx
 import pytest
@@ -10,29 +9,13 @@ import pytest
 from kb_console.chat.answer_markup import render_answer
 from tests.console.payloads import PAYLOADS
 from tests.unit.console.fake_api import KB_ID, FakeApi
-from tests.unit.console.fake_runs import AGENT_ID, CHUNK_ID, PROMPT_ID, RUN_ID, THREAD_ID, stream_of
+from tests.unit.console.fake_runs import AGENT_ID, CHUNK_ID, PROMPT_ID, RUN_ID, THREAD_ID, events_of_run, stream_of
 from tests.unit.console.test_pages import FoundMarkup
 
 CHAT = "/console/orgs/acme/chat"
 AS_SCRIPT = {"HX-Request": "true", "HX-Request-Type": "partial"}
 QUESTION = {"question": "How many days of leave are there?", "kb": KB_ID, "with": ""}
 PASSAGE = f"/console/orgs/acme/knowledge-bases/{KB_ID}/passages/{CHUNK_ID.replace(':', '%3A')}"
-
-
-def example_events(api: FakeApi, *texts: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the events of a run that searches, says `texts` and finishes as the example."""
-    run = api.answers[f"GET /runs/{RUN_ID}"]
-    [call] = run["tool_calls"]
-    called = {name: call[name] for name in ("call_id", "tool", "arguments")}
-    return [
-        ("run.started", {"run_id": RUN_ID, "model": "gpt-4o-mini"}),
-        ("tool.called", called),
-        ("passage", {"call_id": "c1", **call["passages"][0]}),
-        ("tool.returned", call),
-        *(("answer.delta", {"iteration": 2, "text": text}) for text in texts),
-        ("citation", run["citations"][0]),
-        ("run.finished", run),
-    ]
 
 
 class FoundTags(HTMLParser):
@@ -50,7 +33,7 @@ class FoundTags(HTMLParser):
 async def test_an_answer_arrives_in_parts_with_its_searches_and_ends_as_a_reload_shows_it(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
-    api.problems["POST /runs"] = stream_of(example_events(api, "There are **30 days** [1]", ", it seems."))
+    api.problems["POST /runs"] = stream_of(events_of_run(api.answers, "There are **30 days** [1]", ", it seems."))
     answer = await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)
     assert answer.headers["content-type"].startswith("text/event-stream")
     messages = answer.text.split("\n\n")
@@ -61,6 +44,7 @@ async def test_an_answer_arrives_in_parts_with_its_searches_and_ends_as_a_reload
     while_written = next(part for part in parts if "<strong>30 days</strong>" in part)
     assert f'href="{PASSAGE}?document=handbook&amp;run={RUN_ID}"' in while_written, "a chip while it is written"
     assert "Stop" in while_written
+    assert "[1] handbook.pdf, p. 3</a>" in while_written, "its source too"
     assert not any(" hx-nonce" in part for part in parts), "it would be the nonce of another page"
     page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
     article = page[page.index("<article") : page.index("</article>")]
@@ -120,7 +104,7 @@ async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.Asy
 async def test_an_answer_that_broke_off_or_failed_says_so_and_can_be_asked_again(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
-    api.problems["POST /runs"] = stream_of(example_events(api, "There are")[:5])
+    api.problems["POST /runs"] = stream_of(events_of_run(api.answers, "There are")[:5])
     broken = (await reader.post(CHAT, data=QUESTION, headers=AS_SCRIPT)).text
     assert "Lost" in broken
     assert "Ask again" in broken
@@ -134,7 +118,8 @@ async def test_an_answer_that_broke_off_or_failed_says_so_and_can_be_asked_again
     run |= {"status": "failed", "answer": None, "citations": [], "error": error}
     page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
     assert "Not as the schema says." in page
-    assert "<mark><bdi>$.a: &lt;b&gt;</bdi></mark>" in page
+    assert "<li><bdi>$.a: &lt;b&gt;</bdi></li>" in page
+    assert '<mark class="violation"><bdi>1</bdi></mark><span class="problem note"> ← <bdi>&lt;b&gt;</bdi>' in page
     assert "Ask again" in page
     run |= {"status": "completed", "answer": "By heart.", "error": None}
     assert "cites no passage" in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
@@ -153,7 +138,7 @@ async def test_what_a_model_writes_is_text(reader: httpx.AsyncClient, api: FakeA
     run["question"] = [{"role": "user", "content": hostile}]
     run["tool_calls"][0] |= {"arguments": json.dumps({"query": hostile}), "problem": hostile}
     run["citations"][0] |= {"source": hostile}
-    api.problems["POST /runs"] = stream_of(example_events(api, *hostile))
+    api.problems["POST /runs"] = stream_of(events_of_run(api.answers, *hostile))
     for shown in (
         await reader.get(f"{CHAT}/{THREAD_ID}"),
         await reader.post(CHAT, data=QUESTION | {"question": hostile}, headers=AS_SCRIPT),
@@ -183,15 +168,36 @@ async def test_a_passage_opens_with_its_neighbours_and_as_it_was_cited_when_it_i
 
 
 async def test_a_run_is_stopped_judged_and_a_conversation_deleted(reader: httpx.AsyncClient, api: FakeApi) -> None:
-    run = f"{CHAT}/{THREAD_ID}/runs/{RUN_ID}"
-    assert (await reader.post(f"{run}/stop")).status_code == 303
+    run, here = f"/console/orgs/acme/runs/{RUN_ID}", {"then": f"{CHAT}/{THREAD_ID}"}
+    assert (await reader.post(f"{run}/stop", data=here)).headers["location"] == here["then"]
     api.refuse(f"POST /runs/{RUN_ID}/cancel", 409, "run-ended")
-    assert (await reader.post(f"{run}/stop")).status_code == 303, "it ended meanwhile"
-    assert (await reader.post(f"{run}/feedback", data={"rating": "down", "comment": "Old."})).status_code == 303
+    assert (await reader.post(f"{run}/stop", data=here)).status_code == 303, "it ended meanwhile"
+    judged = await reader.post(f"{run}/feedback", data=here | {"rating": "down", "comment": "Old."})
+    assert judged.headers["location"] == f"{CHAT}/{THREAD_ID}#run-{RUN_ID}"
     assert api.bodies[f"PUT /runs/{RUN_ID}/feedback"] == {"rating": "down", "comment": "Old."}
+    elsewhere = await reader.post(f"{run}/stop", data={"then": "https://evil.example/console/"})
+    assert elsewhere.headers["location"] == "/console/", "a form can't lead to another site"
     assert "1 question with its answer" in (await reader.get(f"{CHAT}/{THREAD_ID}/delete")).text
     assert (await reader.post(f"{CHAT}/{THREAD_ID}/delete")).headers["location"] == CHAT
     assert f"DELETE /threads/{THREAD_ID}" in api.calls
+
+
+async def test_older_conversations_are_a_page_away_and_the_first_one_is_explained(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["GET /threads"]["total_count"] = 45
+    assert f'href="{CHAT}/{THREAD_ID}?older=1"' in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    page = (await reader.get(f"{CHAT}?older=2")).text
+    assert api.queries["GET /threads"]["skip"] == "40"
+    assert (f'href="{CHAT}?older=1" rel="prev"' in page, 'rel="next"' in page) == (True, False)
+    api.answers["GET /threads"] |= {"threads": [], "total_count": 0}
+    assert "No conversation yet" in (await reader.get(CHAT)).text
+
+
+async def test_a_question_is_kept_if_its_conversation_can_not_begin(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.refuse("POST /threads", 429, "rate-limited")
+    refused = await reader.post(CHAT, data=QUESTION)
+    assert (refused.status_code, f"{QUESTION['question']}</textarea>" in refused.text) == (429, True)
 
 
 async def test_a_key_that_may_not_search_or_use_agents_still_reads(stranger: httpx.AsyncClient, api: FakeApi) -> None:

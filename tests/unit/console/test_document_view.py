@@ -57,3 +57,43 @@ async def test_a_passage_that_was_replaced_is_shown_as_it_was_cited(reader: http
     assert "Nothing else." in page
     api.refuse(LIST_CHUNKS, 404, "not-found")
     assert "Nothing else." in (await reader.get(f"{VIEW}?cited={gone}&run={RUN_ID}")).text
+
+
+async def test_the_facts_tell_where_a_document_is_and_how_often_it_is_cited(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page = (await reader.get(VIEW)).text
+    for words in ("text 1, tags 1, metadata 1", "<bdi>year</bdi>: <bdi>2026</bdi>", "9 citations in 7 answers"):
+        assert words in page
+    assert api.queries["GET /insights/citations"]["document_id"] == DOCUMENT_ID
+    api.refuse("GET /insights/citations", 403, "key-limited")
+    api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
+    unknown = await reader.get(VIEW)
+    assert (unknown.status_code, "no event of this document" in unknown.text) == (200, True)
+
+
+async def test_tags_are_changed_and_a_refusal_keeps_them(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    saved = await reader.post(f"{VIEW}/tags", data={"tags": "hr, policies hr"})
+    assert saved.headers["location"] == f"{VIEW}?done=tags"
+    assert api.bodies[f"PATCH /documents/{DOCUMENT_ID}/tags"] == {"tag_ids": ["hr", "policies"]}
+    api.refuse(f"PATCH /documents/{DOCUMENT_ID}/tags", 422, "validation-error")
+    refused = await reader.post(f"{VIEW}/tags", data={"tags": "kb.knowledge"})
+    assert refused.status_code == 422
+    assert 'value="kb.knowledge"' in refused.text
+    assert "Detail of validation-error." in refused.text
+
+
+async def test_more_chunks_are_loaded_while_somebody_scrolls(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers[LIST_CHUNKS] |= {"skip": 50, "total_count": 120}
+    page = (await reader.get(f"{VIEW}?chunk=50")).text
+    assert api.queries[LIST_CHUNKS]["skip"] == "50"
+    assert f'hx-get="{VIEW}?chunk=51&amp;more=true" hx-trigger="revealed"' in page
+    assert f'<a href="{VIEW}?chunk=51" rel="next">' in page, "without a script"
+    asked = {"HX-Request": "true", "HX-Request-Type": "partial"}
+    part = (await reader.get(f"{VIEW}?chunk=50&more=true", headers=asked)).text
+    assert "<html" not in part
+    assert 'id="chunk-0"' in part
+    assert "How it got here" not in part
+    api.refuse(LIST_CHUNKS, 404, "not-found")
+    left = await reader.get(f"{VIEW}?chunk=50&more=true", headers=asked)
+    assert left.status_code == 200, "the document has left meanwhile"

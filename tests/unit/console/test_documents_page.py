@@ -1,14 +1,17 @@
 """All documents of the organization: the list, and changes of several documents at once."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from kb_console.documents.bulk_edits import BulkForm, plan_changes
+from kb_console.documents.error_remedies import REMEDIES
 from kb_console.errors import UnusableForm
 from kb_contracts.api.documents import DocumentView
-from tests.unit.console.fake_api import DOCUMENT_ID, FakeApi, example_of
+from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi, example_of
 
 DOCUMENTS = "/console/orgs/acme/documents"
 BATCH = "POST /documents:batch"
@@ -82,3 +85,24 @@ async def test_files_are_uploaded_with_several_tags(reader: httpx.AsyncClient, a
     assert sent.headers["location"] == f"{DOCUMENTS}?done=uploaded"
     [body] = [body for call, body in api.bodies.items() if call.startswith("PUT /documents/")]
     assert body["tag_ids"] == ["a", "b"]
+
+
+async def test_documents_of_a_knowledge_base_are_sorted_and_errors_have_a_remedy(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    listed = f"GET /knowledge-bases/{KB_ID}/documents"
+    error = {"type": "document_unfit", "message": "It has 9 chunks."}
+    api.answers[listed]["documents"][0] |= {"status": "failed", "error": error}
+    here = f"/console/orgs/acme/knowledge-bases/{KB_ID}/documents"
+    page = (await reader.get(f"{here}?status=failed&sort=-chunk_count")).text
+    assert api.queries[listed]["sort"] == "-chunk_count"
+    assert 'aria-sort="descending"' in page
+    assert f'href="{here}?status=failed&amp;sort=chunk_count"' in page, "filters stay"
+    assert "What to do: split the document, or raise" in page
+    assert "Retry now" in page
+
+
+def test_each_error_of_documents_has_a_remedy() -> None:
+    reference = (Path(__file__).parents[3] / "docs" / "reference" / "errors.md").read_text()
+    types = reference[reference.index("## Error types of documents") :].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", types, re.MULTILINE)) == REMEDIES.keys()

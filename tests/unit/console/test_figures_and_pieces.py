@@ -1,16 +1,21 @@
 """Figures as they are read, and texts in pieces."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_console import figures
+from kb_console.status_words import Tone
 from kb_console.text_pieces import cut_at_chunks, mark_words
 from kb_console.uploads import safe_name
 from kb_contracts.api.search import Highlight
 
+_SELECTED_CLASS = re.compile(r"(\.[\w.-]+)\s*[,{]")
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -25,6 +30,15 @@ def test_thousands_have_thin_spaces_that_never_break() -> None:
 )
 def test_times_are_told_from_now(seconds: float, words: str) -> None:
     assert figures.distance(NOW - timedelta(seconds=seconds), NOW) == words
+
+
+def test_the_tone_of_a_badge_is_the_name_of_nothing_else_in_the_stylesheet() -> None:
+    stylesheet = files("kb_console").joinpath("static/console.css").read_text(encoding="utf-8")
+    selected = set(_SELECTED_CLASS.findall(stylesheet))
+    tones = get_args(Tone)
+    assert ".badge.good" in selected
+    # A class of the same name that hides what waits would hide every badge of this tone.
+    assert not selected & {f".{tone}" for tone in tones}
 
 
 @given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 70), st.integers(0, 20)), max_size=8))

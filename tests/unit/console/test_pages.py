@@ -208,15 +208,24 @@ async def test_a_preview_shows_chunks_and_what_they_repeat(reader: httpx.AsyncCl
     about = {"token_count": 2, "heading_path": [], "page_start": None, "page_end": None, "chunk_type": "text"}
     chunks = [
         {"chunk_index": 0, "content": "One two.", "start": 0, "end": 8, "context": "", **about},
-        {"chunk_index": 1, "content": "Three.", "start": 9, "end": 15, "context": "two.", **about},
+        {
+            "chunk_index": 1,
+            "content": "Three.",
+            "start": 9,
+            "end": 15,
+            "context": "two.",
+            **about,
+            "heading_path": ["A"],
+        },
     ]
     cost = {"embedding_count": 2, "cached_count": 0, "spus": 2, "usd": None, "is_exact": True, "is_truncated": False}
     sizes = {"chunk_count": 2, "min_tokens": 1, "mean_tokens": 1.5, "max_tokens": 2}
     api.answers["POST /knowledge-bases/preview"]["text"] = {"chunks": chunks, **cost, **sizes}
     form = {"name": "x", "sample": "One two. Three.", "new_tags": "not-yet"}
     part = (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).text
-    assert '<mark class="c0" title="chunk 0">One </mark>' in part
-    assert '<mark class="c1 overlap" title="chunk 0 and 1">two.</mark>' in part
+    assert '<mark class="c0" title="chunk 0, 2 tokens">One </mark>' in part
+    both = "chunk 0, 2 tokens; chunk 1, 2 tokens, repeats 4 characters of the one before, A"
+    assert f'<mark class="c1 overlap" title="{both}">two.</mark>' in part
     page = await reader.post(f"{ORG}/knowledge-bases/preview", data=form)
     assert (page.status_code, 'value="not-yet"' in page.text, "<mark" in page.text) == (200, True, True)
 
@@ -239,6 +248,12 @@ async def test_a_knowledge_base_is_deleted_only_by_its_name(reader: httpx.AsyncC
     assert (refused.status_code, f"DELETE /knowledge-bases/{KB_ID}" in api.calls) == (422, False)
     assert (await reader.post(f"{KB}/delete", data={"name": "Handbook"})).status_code == 303
     assert f"DELETE /knowledge-bases/{KB_ID}" in api.calls
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_filter_that_a_page_does_not_have_is_refused(admin: httpx.AsyncClient, page: str) -> None:
+    answer = await admin.get(f"{page}{'&' if '?' in page else '?'}colour=red")
+    assert (answer.status_code, "colour" in answer.text, "no such filter" in answer.text) == (422, True, True)
 
 
 async def test_addresses_that_mean_nothing_are_pages_too(reader: httpx.AsyncClient) -> None:

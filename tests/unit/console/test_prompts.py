@@ -29,6 +29,7 @@ async def test_a_prompt_is_created_and_changed_in_the_version_that_was_shown(
     api.refuse(CHANGE, 412, "precondition-failed")
     refused = await reader.post(PROMPT, data=TYPED | {"etag": '"7"'})
     assert (refused.status_code, "In &lt;b&gt;.</textarea>" in refused.text) == (412, True)
+    assert "<td><bdi>In &lt;b&gt;.</bdi></td>" in refused.text, "both versions"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from kb_console.search.code_samples import ShownSearch, list_samples
 from kb_console.search.search_options import FilterRow, SearchOptions
 from tests.unit.console.fake_api import KB_ID, FakeApi
+from tests.unit.console.test_pages import PARTIAL
 
 KB = f"/console/orgs/acme/knowledge-bases/{KB_ID}"
 SEARCH = f"POST /knowledge-bases/{KB_ID}/search"
@@ -22,15 +23,14 @@ async def test_the_call_has_what_was_chosen_and_nothing_else(reader: httpx.Async
     empty = "neighbors=&min_score=&max_tokens=&document_ids=&name=&tags=&since=&until=&key=&op=$eq&value="
     assert (await reader.get(f"{KB}/search?q=leave&{empty}")).status_code == 200
     assert api.bodies[SEARCH] == {"query": "leave", "top_k": 5, "mode": "hybrid"}
-    chosen = (
-        "top_k=3&neighbors=0&min_score=0.5&max_tokens=900&priority=recency&document_ids=a,b&tags=hr&since=2026-01-31"
-    )
+    chosen = "top_k=3&neighbors=0&min_score=0.5&max_tokens=900&priority=recency&tags=hr&since=2026-01-31"
+    chosen += "&document_ids=a,b&document_ids=handbook"
     shown = await reader.get(f"{KB}/search?q=leave&{chosen}&key=year&op=$gte&value=2020&name=annual")
     assert api.bodies[SEARCH] == {
         "query": "leave",
         "top_k": 3,
         "mode": "hybrid",
-        "document_ids": ["a", "b"],
+        "document_ids": ["a", "b", "handbook"],
         "tag_ids": ["hr"],
         "metadata_filter": {"year": {"$gte": 2020}, "document_name": {"$contains": "annual"}},
         "upload_date_from": "2026-01-31T00:00:00Z",
@@ -40,6 +40,16 @@ async def test_the_call_has_what_was_chosen_and_nothing_else(reader: httpx.Async
         "prioritize_by": "recency",
     }
     assert "{&#34;year&#34;: {&#34;$gte&#34;: 2020}" in shown.text
+    assert 'name="document_ids" value="handbook" checked>' in shown.text
+    assert 'name="document_ids" value="a, b"' in shown.text, "those that are not in the list"
+
+
+async def test_why_a_result_is_here_is_told_by_its_scores_and_ranks(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    scores = api.answers[SEARCH]["results"][0]["scores"]
+    scores.update(vector=0.83, vector_rank=1203, text=None, text_rank=None)
+    page = (await reader.get(f"{KB}/search?q=leave")).text
+    assert "<dd>0.830, rank 1\u202f203</dd>" in page
+    assert "<dt>words</dt><dd></dd><dd>not found this way</dd>" in page
 
 
 @pytest.mark.parametrize(
@@ -63,6 +73,7 @@ async def test_two_searches_are_side_by_side_with_equal_hits_linked(reader: http
     other = "65f1c2a3b4d5e6f708192aff"
     # The other knowledge base has cut the document at other places.
     moved = {**first, "start": 20, "end": 60, "kb_id": other, "chunk_id": "x"}
+    api.answers[f"GET /knowledge-bases/{other}"] = api.answers[f"GET /knowledge-bases/{KB_ID}"] | {"name": "Other <b>"}
     api.answers[f"POST /knowledge-bases/{other}/search"] = {**api.answers[SEARCH], "results": [moved]}
     page = (await reader.get(f"{KB}/search?q=leave&compare=true&b_kb={other}&b_mode=text")).text
     assert api.bodies[f"POST /knowledge-bases/{other}/search"]["mode"] == "text"
@@ -70,13 +81,18 @@ async def test_two_searches_are_side_by_side_with_equal_hits_linked(reader: http
     assert '<a href="#a-2" class="twin">= number 2' in page
     assert page.count("only here") == 1
     assert "1 hit on both sides" in page
+    assert "<bdi>Other &lt;b&gt;</bdi></a></h2>" in page
+    assert '<svg class="twins" aria-hidden="true"></svg>' in page, "a script draws the lines, which the links also say"
 
 
 async def test_a_refused_filter_is_explained_beside_its_row(reader: httpx.AsyncClient, api: FakeApi) -> None:
     fields = [{"field": "metadata_filter.price", "message": "is not in filterable_metadata"}]
     api.refuse(SEARCH, 422, "validation-error", fields=fields)
-    page = (await reader.get(f"{KB}/search?q=leave&key=price&op=$gt&value=3")).text
-    assert '<small class="problem">is not in filterable_metadata</small>' in page
+    for headers in ({}, PARTIAL):
+        page = (await reader.get(f"{KB}/search?q=leave&key=price&op=$gt&value=3", headers=headers)).text
+        rows = page[page.index('aria-label="Condition on metadata 1"') :]
+        assert '<small class="problem">is not in filterable_metadata</small>' in rows
+        assert 'aria-label="Condition on metadata 2"' in rows, "one more to type into"
 
 
 async def test_several_knowledge_bases_are_searched_at_once(reader: httpx.AsyncClient, api: FakeApi) -> None:

@@ -31,7 +31,6 @@ from kb_search.runs.discussed_document import cut_document
 from kb_search.runs.json_strings import clean_json
 from kb_search.runs.marks import remove_unknown_marks
 from kb_search.runs.passages import RunPassages, remove_invisible_characters
-from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.chunking import ChunkerType, ChunkingConfig
 from kb_shared.chunking.counted_text import CountedText
@@ -42,6 +41,7 @@ from kb_shared.http import strict_json
 from kb_shared.mongo.vectors import StoredChunk
 from kb_shared.text.text_normalization import FOLDED, for_model
 from kb_shared.text.tokens import count_tokens, token_starts, tokens_before
+from kb_shared.text.whole_characters import WholeCharacters, whole_characters
 from tests.unit.chunking.chunked import chunked
 from tests.unit.linear.growth import complaint
 from tests.unit.linear.texts import SHAPES, Shape, mixed

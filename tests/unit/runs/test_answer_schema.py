@@ -131,9 +131,10 @@ def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
     schema = Machine.model_json_schema()
     check_schema(schema)
     check_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
-    machine = {"kind": "pump", "tags": ["a"], "part": {"name": "x", "parts": [{"name": "y", "parts": []}]}}
+    part: dict[str, Any] = {"name": "x", "parts": [{"name": "y", "parts": []}]}
+    machine = {"kind": "pump", "tags": ["a"], "part": part}
     assert find_violations(json.dumps(machine), schema) == []
-    machine["part"]["parts"][0]["name"] = ""  # type: ignore[index]
+    part["parts"][0]["name"] = ""
     assert [each.partition(":")[0] for each in find_violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
 
 

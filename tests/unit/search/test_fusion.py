@@ -55,11 +55,13 @@ def test_it_is_reciprocal_rank_fusion() -> None:
     assert [first.chunk_id, second.chunk_id, third.chunk_id] == ["b", "a", "c"]
     expected = [1 / (K + 2) + 0.5 / (K + 1), 1 / (K + 1), 0.5 / (K + 2)]
     assert [first.fused, second.fused, third.fused] == pytest.approx(expected)
+    assert [(one.vector_rank, one.text_rank) for one in (first, second, third)] == [(2, 1), (1, None), (None, 2)]
 
 
 def test_equal_scores_share_a_rank_and_so_do_those_that_rounding_parts() -> None:
     fused = fuse({"a": 0.5, "b": 0.5 + 1e-7, "c": 0.4}, {}, EQUAL)
     assert [one.fused for one in fused] == [pytest.approx(1 / (K + 1))] * 2 + [pytest.approx(1 / (K + 3))]
+    assert [one.vector_rank for one in fused] == [1, 1, 3]
 
 
 @pytest.mark.parametrize(

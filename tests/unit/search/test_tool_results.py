@@ -30,7 +30,7 @@ def result(index: int, text: str, *, start: int, score: float | None = None, doc
         "start": start,
         "end": start + len(text),
     }
-    hit = None if score is None else Hit("kb", row, Candidate(f"{document_id}:{index}", score, None, 1.0))
+    hit = None if score is None else Hit("kb", row, Candidate(f"{document_id}:{index}", score, None, 1.0, 1, None))
     return Result(KB, STORED_CHUNKS.read(row), hit, text, 1, truncated=False, similarity=1.0)
 
 
@@ -93,7 +93,7 @@ def test_a_chunk_from_before_a_field_was_stored_is_a_result_with_the_default() -
         "start": 0,
         "end": 4,
     }
-    hit = Hit(KB.kb_id, row, Candidate("d:1:0", 0.5, None, 1.0))
+    hit = Hit(KB.kb_id, row, Candidate("d:1:0", 0.5, None, 1.0, 1, None))
     fitted = assemble_results([hit], {}, kbs={KB.kb_id: KB}, query=SearchQuery("one"), now=NOW)
     answer = SearchAnswer([KB], {}, ResultPage([hit], 1, total_count_is_exact=True), fitted, 0, None, TIMINGS)
     [shown_over_mcp] = render_search_results(answer)[1]["results"]

@@ -256,6 +256,7 @@ class AsyncDocuments(AsyncResource):
         name_search: str | None = None,
         tag_id: str | None = None,
         id_prefix: str | None = None,
+        document_ids: Sequence[str] | None = None,
         status: DocumentListFilter | None = None,
         kb_id: str | None = None,
         in_no_kb: bool | None = None,
@@ -268,6 +269,7 @@ class AsyncDocuments(AsyncResource):
 
         Args:
             id_prefix: beginning of the ids, in the same case.
+            document_ids: only these documents, at most 50.
         """
         return PageCall(
             "GET",
@@ -277,6 +279,7 @@ class AsyncDocuments(AsyncResource):
                 "name_search": name_search,
                 "tag_id": tag_id,
                 "id_prefix": id_prefix,
+                "document_ids": None if document_ids is None else ",".join(document_ids),
                 "status": status,
                 "kb_id": kb_id,
                 "in_no_kb": in_no_kb,

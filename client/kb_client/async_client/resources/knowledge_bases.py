@@ -23,6 +23,7 @@ from kb_contracts.api.memberships import (
     DocumentList,
     DocumentStatus,
     ExplanationView,
+    ListedDocumentSort,
     ListedDocumentView,
     OpenedChunk,
 )
@@ -436,6 +437,7 @@ class AsyncKnowledgeBases(AsyncResource):
         *,
         status: DocumentStatus | Literal["all"] | None = None,
         name_search: str | None = None,
+        sort: ListedDocumentSort | None = None,
         cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
@@ -446,7 +448,14 @@ class AsyncKnowledgeBases(AsyncResource):
             "/knowledge-bases/{kb_id}/documents",
             DocumentList,
             ids={"kb_id": kb_id},
-            query={"status": status, "name_search": name_search, "cursor": cursor, "skip": skip, "limit": limit},
+            query={
+                "status": status,
+                "name_search": name_search,
+                "sort": sort,
+                "cursor": cursor,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.documents,
         )
 

@@ -24,6 +24,7 @@ from kb_contracts.api.memberships import (
     DocumentList,
     DocumentStatus,
     ExplanationView,
+    ListedDocumentSort,
     ListedDocumentView,
     OpenedChunk,
 )
@@ -437,6 +438,7 @@ class SyncKnowledgeBases(SyncResource):
         *,
         status: DocumentStatus | Literal["all"] | None = None,
         name_search: str | None = None,
+        sort: ListedDocumentSort | None = None,
         cursor: str | None = None,
         skip: int | None = None,
         limit: int | None = None,
@@ -447,7 +449,14 @@ class SyncKnowledgeBases(SyncResource):
             "/knowledge-bases/{kb_id}/documents",
             DocumentList,
             ids={"kb_id": kb_id},
-            query={"status": status, "name_search": name_search, "cursor": cursor, "skip": skip, "limit": limit},
+            query={
+                "status": status,
+                "name_search": name_search,
+                "sort": sort,
+                "cursor": cursor,
+                "skip": skip,
+                "limit": limit,
+            },
             items=lambda page: page.documents,
         )
 

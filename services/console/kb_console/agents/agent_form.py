@@ -41,6 +41,16 @@ class AgentForm:
             etag=etag or "",
         )
 
+    def typed(self) -> dict[str, Any]:
+        """Return what can be changed, as it was typed."""
+        return {
+            "name": self.name,
+            "instructions": self.instructions,
+            "model": self.model,
+            "max_iterations": self.max_iterations,
+            "auto_search": bool(self.auto_search),
+        }
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of the agent.
 

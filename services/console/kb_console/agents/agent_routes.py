@@ -1,23 +1,30 @@
 """Agents: instructions and tools of a chat model, each tool a knowledge base."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from kb_client.errors import ApiError
+from kb_client.errors import KbClientError
 from kb_console.addresses import OF_ORGANIZATION
 from kb_console.agents.agent_form import AgentForm, ToolForm
+from kb_console.agents.trials import AGENTS, NOTHING_TRIED, Trial, Tried, ask_agent, read_trial_of_agent
 from kb_console.dependencies import Visit, Visitor
+from kb_console.edit_conflicts import (
+    CHANGED_MEANWHILE,
+    TwoVersions,
+    changed_meanwhile,
+    compare_versions,
+    find_changes,
+)
 from kb_console.errors import UnusableForm
-from kb_console.pages import render_page
+from kb_console.pages import is_partial, render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.api.agents import AgentView, AvailableKnowledgeBase, ToolView
-from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
-AGENTS: Final = "agents"
 ADD: Final = "add"
 EDIT: Final = "edit"
 _MODELS: Final = 100
@@ -65,7 +72,7 @@ async def create(request: Request, visit: Visitor) -> Response:
     try:
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.agents.create(**form.fields())
-    except (UnusableForm, ApiError) as error:
+    except (UnusableForm, KbClientError) as error:
         return await _render_new(request, visit, form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(AGENTS, created.agent_id, done="created"), 303)
 
@@ -78,20 +85,34 @@ async def show_agent(
     *,
     add: _Dialog = "",
     edit: _Dialog = "",
+    paging: Paging,
+    thread: Tried = "",
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
+    trial = Trial(thread, paging)
+    if thread and is_partial(request):
+        return render_page(request, "_turns.html", **await read_trial_of_agent(visit, agent_id, trial))
     dialog = {ADD: add} if add else ({EDIT: edit} if edit else {})
-    return await _render_agent(request, visit, agent_id, dialog=dialog, done=done)
+    return await _render_agent(request, visit, agent_id, trial=trial, dialog=dialog, done=done)
 
 
 @router.post(_AGENT)
-async def change(request: Request, visit: Visitor, agent_id: str) -> Response:
+async def change(request: Request, visit: Visitor, agent_id: str, *, thread: Tried = "") -> Response:
     form = AgentForm.from_form(await request.form())
     try:
         await visit.api.agents.update(agent_id, **form.fields(), if_match=form.etag or None)
-    except (UnusableForm, ApiError) as error:
-        return await _render_agent(request, visit, agent_id, form=form, problem=describe_refusal(error))
-    return RedirectResponse(visit.address(AGENTS, agent_id, done="saved"), 303)
+    except (UnusableForm, KbClientError) as error:
+        return await _render_agent(
+            request, visit, agent_id, trial=Trial(thread), form=form, problem=describe_refusal(error)
+        )
+    return RedirectResponse(visit.address(AGENTS, agent_id, thread=thread, done="saved"), 303)
+
+
+@router.post(_AGENT + "/try")
+async def try_agent(request: Request, visit: Visitor, agent_id: str) -> Response:
+    """Ask the agent as it was saved."""
+    outcome = await ask_agent(request, visit, agent_id)
+    return await _render_agent(request, visit, agent_id, trial=outcome) if isinstance(outcome, Trial) else outcome
 
 
 @router.get(_AGENT + "/delete")
@@ -116,7 +137,7 @@ async def add_tool(request: Request, visit: Visitor, agent_id: str) -> Response:
     form = ToolForm(kb_id=str(sent["quick"])) if is_quick else ToolForm.from_form(sent)
     try:
         await visit.api.agents.add_tool(agent_id, kb_id=form.kb_id, **({} if is_quick else form.fields()))
-    except (UnusableForm, ApiError) as error:
+    except (UnusableForm, KbClientError) as error:
         dialog = {ADD: "list" if is_quick else form.kb_id}
         return await _render_agent(
             request,
@@ -134,7 +155,7 @@ async def change_tool(request: Request, visit: Visitor, agent_id: str, *, tool_i
     form = ToolForm.from_form(await request.form())
     try:
         await visit.api.agents.update_tool(agent_id, tool_id=tool_id, **form.fields())
-    except (UnusableForm, ApiError) as error:
+    except (UnusableForm, KbClientError) as error:
         return await _render_agent(
             request, visit, agent_id, dialog={EDIT: tool_id}, tool_form=form, problem=describe_refusal(error)
         )
@@ -162,25 +183,37 @@ async def _render_agent(
     visit: Visit,
     agent_id: str,
     *,
+    trial: Trial = NOTHING_TRIED,
     form: AgentForm | None = None,
     dialog: dict[str, str] | None = None,
     tool_form: ToolForm | None = None,
     problem: ShownProblem | None = None,
     done: str = "",
 ) -> HTMLResponse:
-    raw, models = await run_two_or_cancel(
-        visit.api.agents.get.with_raw_response(agent_id), visit.api.chat_models.list(key_present=True, limit=_MODELS)
+    raw, models, tried = await run_three_or_cancel(
+        visit.api.agents.get.with_raw_response(agent_id),
+        visit.api.chat_models.list(key_present=True, limit=_MODELS),
+        read_trial_of_agent(visit, agent_id, trial),
     )
     agent = raw.parsed
+    stored = AgentForm.from_view(agent, raw.etag)
+    form = form or stored
+    versions: list[TwoVersions] = []
+    if not dialog and problem is not None and problem.status == CHANGED_MEANWHILE:
+        problem, form = changed_meanwhile("agent"), replace(form, etag=stored.etag)
+        versions = compare_versions(find_changes(form.typed(), stored.typed()), stored.typed())
     shown_dialog = None
     if dialog:
         shown_dialog = await _open_dialog(visit, agent, dialog, form=tool_form, problem=problem)
+    refusal = problem or trial.problem
     return render_page(
         request,
         "agent.html",
-        status_code=200 if problem is None else problem.status,
+        status_code=200 if refusal is None else refusal.status,
         agent=agent,
-        form=form or AgentForm.from_view(agent, raw.etag),
+        **tried,
+        form=form,
+        versions=versions,
         models=models.chat_models,
         dialog=shown_dialog,
         # A problem of the dialog stays in it.

@@ -47,6 +47,17 @@ class PromptForm:
             etag=etag or "",
         )
 
+    def typed(self) -> dict[str, Any]:
+        """Return what can be changed, as it was typed."""
+        return {
+            "name": self.name,
+            "content": self.content,
+            "model": self.model,
+            "schema": self.schema,
+            "kb_ids": list(self.kb_ids),
+            "auto_search": bool(self.auto_search),
+        }
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of the prompt.
 

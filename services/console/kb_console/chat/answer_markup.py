@@ -3,14 +3,14 @@
 Nothing of an answer becomes markup but what the renderer itself makes, from escaped text.
 """
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
+from kb_console.chat.json_answers import begins_as_json, parse_json_answer, render_json
 from kb_contracts.api.runs import CitationView
 
 AddressOfPassage: TypeAlias = Callable[[CitationView], str]
@@ -44,13 +44,28 @@ _OWN_MARKUP: Final = {
 _MARKDOWN: Final = _create_renderer()
 
 
-def render_answer(text: str, cited: Mapping[int, CitationView], address_of: AddressOfPassage) -> Markup:
-    """Return an answer as markup. `[n]` is a chip where `n` is cited, and text elsewhere."""
-    if (parsed := _parse_json(text)) is not None:
-        pretty = json.dumps(parsed, ensure_ascii=False, indent=2)
-        return Markup('<pre class="commands" tabindex="0">{}</pre>').format(_with_chips(pretty, cited, address_of))
+def render_answer(
+    text: str, cited: Mapping[int, CitationView], address_of: AddressOfPassage, *, violations: Sequence[str] = ()
+) -> Markup:
+    """Return an answer as markup. `[n]` is a chip where `n` is cited, and text elsewhere.
+
+    Args:
+        text: the answer, or its beginning.
+        cited: passages by number.
+        address_of: returns the address of a passage.
+        violations: of the schema, in an answer that is JSON.
+    """
+    if (value := parse_json_answer(text)) is not None:
+        return render_json(value, violations, lambda part: _with_chips(part, cited, address_of))
+    if begins_as_json(text):
+        return Markup('<pre class="json"><bdi>{}</bdi></pre>').format(_with_chips(text, cited, address_of))
     rendered: str = _MARKDOWN.render(text, {"cited": cited, "address_of": address_of})
     return Markup(rendered)  # noqa: S704  # nosec B704  # the renderer escapes the answer
+
+
+def find_cited(text: str) -> set[int]:
+    """Return the numbers that an answer names as citations, whether or not there is a passage for each."""
+    return {int(number) for mark in _MARK.finditer(text) for number in mark[1].split(",")}
 
 
 def describe_place(citation: CitationView) -> str:
@@ -79,16 +94,3 @@ def _chip(citation: CitationView, address_of: AddressOfPassage) -> Markup:
     return Markup('<a class="chip" href="{}" title="{}" data-passage>{}</a>').format(
         address_of(citation), describe_place(citation), citation.number
     )
-
-
-def _parse_json(text: str) -> Any:
-    """Return the object or list that an answer with a schema is; None for other answers."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    # A list of numbers alone is a citation.
-    is_record = isinstance(value, dict) or any(isinstance(each, dict) for each in value)
-    return value if is_record else None

@@ -1,54 +1,48 @@
 """Chat: conversations, whose questions are answered with citations while somebody watches."""
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import APIRouter, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.datastructures import FormData
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from kb_client.errors import ApiError
-from kb_console.addresses import OF_ORGANIZATION
-from kb_console.chat.chat_choice import ChatChoice
-from kb_console.chat.chat_stream import RUN_WITHIN_S, refusal_part, stream_turn
-from kb_console.chat.turns import ChatTurn, RunProgress, to_turn
+from kb_client.errors import ApiError, KbClientError
+from kb_console.addresses import OF_ORGANIZATION, own_address
+from kb_console.chat.answer_places import AnswerPlace, AskedQuestion, answer_question, refuse_in_place
+from kb_console.chat.chat_choice import ChatChoice, choice_of_address
+from kb_console.chat.conversations import ShownThread, begin_thread, read_thread, turns_of_thread
 from kb_console.dependencies import Visit, Visitor
-from kb_console.pages import is_partial, render_page, render_part
+from kb_console.documents.document_choices import read_document_choices
+from kb_console.pages import is_partial, render_page
 from kb_console.paging import ListPage, Paging
-from kb_console.problems import ShownProblem, describe_problem
+from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.api.agents import AgentView
 from kb_contracts.api.chat_models import ChatModelView
+from kb_contracts.api.document_lists import DocumentSummary
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.prompts import PromptView
 from kb_contracts.api.runs import MAX_MESSAGE_CHARACTERS, RunRating
 from kb_contracts.api.threads import ThreadList
-from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel, run_three_or_cancel, run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
 CHAT: Final = "chat"
-TURNS: Final = 10
 _THREADS: Final = 20
 _CHOICES: Final = 100
-_LONGEST_TITLE: Final = 80
 _FORBIDDEN: Final = 403
-_EVENT_STREAM_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _NOTHING_TO_SEARCH: Final = ShownProblem(
     422, "Nothing to search", "Choose a knowledge base, an agent, a prompt or a document: the answer comes from there."
 )
 _NO_QUESTION: Final = ShownProblem(422, "No question", "Type a question first.")
+_NOTHING_ASKED: Final = "Ask a question: the answer cites the passages that it comes from."
+_NOTHING_ASKED_HERE: Final = "Nothing was asked in this conversation yet."
+_Then = Annotated[str, Form(max_length=2_000)]
+
+Older: TypeAlias = Annotated[int, Query(ge=0, le=5_000)]
+"""Number of pages of conversations that are newer than those that are listed."""
+
+AddressChoice: TypeAlias = Annotated[ChatChoice | None, Depends(choice_of_address)]
 
 router = APIRouter(prefix=OF_ORGANIZATION)
-
-
-@dataclass(frozen=True, slots=True)
-class ShownThread:
-    """A conversation with a page of its turns, oldest first."""
-
-    thread_id: str
-    title: str
-    turns: list[ChatTurn]
-    turn_count: int
-    last_choice: ChatChoice | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,80 +53,80 @@ class ChatOptions:
     agents: list[AgentView]
     prompts: list[PromptView]
     models: list[ChatModelView]
+    documents: list[DocumentSummary]
 
 
 @router.get("/chat")
-async def new_conversation(request: Request, visit: Visitor, paging: Paging) -> HTMLResponse:
-    return await _render(request, visit, None, paging=paging)
+async def new_conversation(
+    request: Request, visit: Visitor, *, choice: AddressChoice, paging: Paging, older: Older = 0
+) -> HTMLResponse:
+    return await _render(request, visit, None, choice=choice, paging=paging, older=older)
 
 
 @router.get("/chat/{thread_id}")
 async def show_conversation(
-    request: Request, visit: Visitor, thread_id: str, *, paging: Paging, done: Annotated[str, Query(max_length=40)] = ""
+    request: Request,
+    visit: Visitor,
+    thread_id: str,
+    *,
+    choice: AddressChoice,
+    paging: Paging,
+    older: Older = 0,
 ) -> HTMLResponse:
     if is_partial(request):
-        thread = await _read_thread(visit, thread_id, paging)
+        thread = await read_thread(visit, thread_id, paging)
         return render_page(request, "_turns.html", **_turns_of(visit, thread, paging))
-    return await _render(request, visit, thread_id, paging=paging, done=done)
+    return await _render(request, visit, thread_id, choice=choice, paging=paging, older=older)
 
 
 @router.post("/chat")
 async def ask(request: Request, visit: Visitor) -> Response:
-    """Ask a question. A script gets the answer in events as it is written; without a script, the page follows."""
+    """Ask a question in a conversation, which begins with the first one."""
     form = await request.form()
-    choice = ChatChoice.from_fields(form) or ChatChoice()
-    question = _text(form, "again") or _text(form, "question")
-    thread_id = _text(form, "thread_id") or None
-    problem = _NO_QUESTION if not question else (_NOTHING_TO_SEARCH if choice.is_empty else None)
+    asked = AskedQuestion.from_form(form, ChatChoice.from_form(form))
+    problem = _NO_QUESTION if not asked.text else (_NOTHING_TO_SEARCH if asked.choice.is_empty else None)
     if problem is not None:
-        return await _refuse(request, visit, thread_id, problem=problem, choice=choice, question=question)
-    is_new = thread_id is None
-    if thread_id is None:
-        title = " ".join(question.split())[:_LONGEST_TITLE]
-        thread_id = (await visit.api.threads.create(title=title)).thread_id
-    arguments = {
-        **choice.run_arguments(),
-        "thread_id": thread_id,
-        "messages": [{"role": "user", "content": question}],
-    }
-    address = visit.address(CHAT, thread_id, **choice.query())
-    if "hx-request" in request.headers:
-        render = partial(render_part, request, thread_id=thread_id, title=question, is_new=is_new)
-        progress = RunProgress(visit.session.organization_id, question)
-        events = stream_turn(visit.api, progress, arguments=arguments, render=render, address=address)
-        return StreamingResponse(events, media_type="text/event-stream", headers=_EVENT_STREAM_HEADERS)
+        return await _refuse(request, visit, asked, problem=problem)
     try:
-        run = await visit.api.with_options(timeout_s=RUN_WITHIN_S).runs.create(**arguments)
-    except ApiError as error:
-        if error.status == 401:
-            raise
-        problem = describe_problem(error)
-        return await _refuse(request, visit, thread_id, problem=problem, choice=choice, question=question)
-    return RedirectResponse(f"{address}#run-{run.run_id}", 303)
+        thread_id = asked.thread_id or await begin_thread(visit, asked.text)
+    except KbClientError as error:
+        return await _refuse(request, visit, asked, problem=describe_refusal(error))
+    address = visit.address(CHAT, thread_id)
+    place = AnswerPlace(
+        lambda _: address,
+        shown_at=visit.address(CHAT, thread_id, **asked.choice.query()),
+        thread_id=thread_id,
+        is_new=asked.thread_id is None,
+        is_listed=True,
+    )
+    outcome = await answer_question(request, visit, asked, place=place)
+    if isinstance(outcome, ShownProblem):
+        return await _refuse(request, visit, replace(asked, thread_id=thread_id), problem=outcome)
+    return outcome
 
 
-@router.post("/chat/{thread_id}/runs/{run_id}/stop")
-async def stop(visit: Visitor, thread_id: str, run_id: str) -> Response:
+@router.post("/runs/{run_id}/stop")
+async def stop(visit: Visitor, run_id: str, *, then: _Then) -> Response:
     try:
         await visit.api.runs.cancel(run_id)
     except ApiError as error:
         # It has ended meanwhile.
         if error.slug != "run-ended":
             raise
-    return RedirectResponse(visit.address(CHAT, thread_id), 303)
+    return RedirectResponse(own_address(then), 303)
 
 
-@router.post("/chat/{thread_id}/runs/{run_id}/feedback")
+@router.post("/runs/{run_id}/feedback")
 async def judge(
     visit: Visitor,
-    thread_id: str,
     run_id: str,
     *,
+    then: _Then,
     rating: Annotated[RunRating, Form()],
     comment: Annotated[str, Form(max_length=2_000)] = "",
 ) -> Response:
     await visit.api.runs.set_feedback(run_id, rating=rating, comment=comment)
-    return RedirectResponse(visit.address(CHAT, thread_id, done="judged") + f"#run-{run_id}", 303)
+    return RedirectResponse(f"{own_address(then)}#run-{run_id}", 303)
 
 
 @router.get("/chat/{thread_id}/delete")
@@ -147,13 +141,10 @@ async def delete(visit: Visitor, thread_id: str) -> Response:
     return RedirectResponse(visit.address(CHAT), 303)
 
 
-async def _refuse(
-    request: Request, visit: Visit, thread_id: str | None, *, problem: ShownProblem, choice: ChatChoice, question: str
-) -> Response:
-    if "hx-request" in request.headers:
-        return HTMLResponse(refusal_part(partial(render_part, request), problem))
-    return await _render(
-        request, visit, thread_id, paging=ListPage(1), problem=problem, choice=choice, question=question
+async def _refuse(request: Request, visit: Visit, asked: AskedQuestion, *, problem: ShownProblem) -> Response:
+    part = refuse_in_place(request, problem)
+    return part or await _render(
+        request, visit, asked.thread_id, paging=ListPage(1), problem=problem, choice=asked.choice, question=asked.text
     )
 
 
@@ -163,13 +154,15 @@ async def _render(
     thread_id: str | None,
     *,
     paging: ListPage,
+    older: int = 0,
     problem: ShownProblem | None = None,
     choice: ChatChoice | None = None,
     question: str = "",
-    done: str = "",
 ) -> HTMLResponse:
     threads, options, thread = await run_three_or_cancel(
-        visit.api.threads.list(limit=_THREADS), _read_options(visit), _read_thread(visit, thread_id, paging)
+        visit.api.threads.list(skip=older * _THREADS, limit=_THREADS),
+        _read_options(visit),
+        read_thread(visit, thread_id, paging),
     )
     return render_page(
         request,
@@ -177,20 +170,18 @@ async def _render(
         status_code=200 if problem is None else problem.status,
         **_turns_of(visit, thread, paging),
         threads=_with_current(threads, thread),
-        has_more_threads=threads.total_count > len(threads.threads),
+        older=older,
+        has_older=threads.total_count > (older + 1) * _THREADS,
         options=options,
-        choice=choice or _choose(request, options, thread),
+        choice=choice or _choose(options, thread),
         question=question,
         problem=problem,
-        done=done,
         longest_question=MAX_MESSAGE_CHARACTERS,
     )
 
 
-def _choose(request: Request, options: ChatOptions, thread: ShownThread | None) -> ChatChoice:
-    """Return the choice of the address, else that of the last question, else the only knowledge base."""
-    if (asked := ChatChoice.from_fields(request.query_params)) is not None:
-        return asked
+def _choose(options: ChatOptions, thread: ShownThread | None) -> ChatChoice:
+    """Return the choice of the last question, else the only knowledge base."""
     if thread is not None and thread.last_choice is not None:
         return thread.last_choice
     if len(options.knowledge_bases) == 1:
@@ -199,20 +190,10 @@ def _choose(request: Request, options: ChatOptions, thread: ShownThread | None) 
 
 
 def _turns_of(visit: Visit, thread: ShownThread | None, paging: ListPage) -> dict[str, Any]:
-    """Return what the turns of a conversation are rendered with."""
-    thread_id = None if thread is None else thread.thread_id
-
-    def address_of_page(page: int) -> str:
-        return visit.address(CHAT, *([thread_id] if thread_id else []), page=page if page > 1 else None)
-
-    return {
-        "thread": thread,
-        "thread_id": thread_id,
-        "paging": paging,
-        "has_earlier": thread is not None and paging.page * TURNS < thread.turn_count,
-        "address_of_page": address_of_page,
-        "changes_by_itself": thread is not None and any(turn.is_running for turn in thread.turns),
-    }
+    segments = [CHAT] if thread is None else [CHAT, thread.thread_id]
+    when_empty = _NOTHING_ASKED if thread is None else _NOTHING_ASKED_HERE
+    values = turns_of_thread(thread, paging, lambda page: visit.address(*segments, page=page))
+    return values | {"when_empty": when_empty}
 
 
 def _with_current(threads: ThreadList, thread: ShownThread | None) -> list[tuple[str, str]]:
@@ -223,28 +204,14 @@ def _with_current(threads: ThreadList, thread: ShownThread | None) -> list[tuple
     return listed
 
 
-async def _read_thread(visit: Visit, thread_id: str | None, paging: ListPage) -> ShownThread | None:
-    if thread_id is None:
-        return None
-    found = await visit.api.threads.get(thread_id, skip=(paging.page - 1) * TURNS, limit=TURNS)
-    runs = await run_all_or_cancel(visit.api.runs.get(run.run_id) for run in found.runs)
-    return ShownThread(
-        thread_id,
-        found.title,
-        [to_turn(run, visit.session.organization_id) for run in reversed(runs)],
-        found.total_count,
-        ChatChoice.from_run(found.runs[0]) if found.runs else None,
-    )
-
-
 async def _read_options(visit: Visit) -> ChatOptions:
     api = visit.api
-    knowledge_bases, models, (agents, prompts) = await run_three_or_cancel(
+    knowledge_bases, (models, documents), (agents, prompts) = await run_three_or_cancel(
         api.knowledge_bases.list(sort="name", limit=_CHOICES),
-        api.chat_models.list(key_present=True, limit=_CHOICES),
+        run_two_or_cancel(api.chat_models.list(key_present=True, limit=_CHOICES), read_document_choices(visit)),
         _read_answerers(visit),
     )
-    return ChatOptions(knowledge_bases.knowledge_bases, agents, prompts, models.chat_models)
+    return ChatOptions(knowledge_bases.knowledge_bases, agents, prompts, models.chat_models, documents)
 
 
 async def _read_answerers(visit: Visit) -> tuple[list[AgentView], list[PromptView]]:
@@ -258,8 +225,3 @@ async def _read_answerers(visit: Visit) -> tuple[list[AgentView], list[PromptVie
             raise
         return [], []
     return agents.agents, prompts.prompts
-
-
-def _text(form: FormData, name: str) -> str:
-    value = form.get(name)
-    return value.strip() if isinstance(value, str) else ""

@@ -24,7 +24,12 @@ RenderPart = Callable[..., str]
 
 
 async def stream_turn(
-    api: AsyncClient, progress: RunProgress, *, arguments: Mapping[str, Any], render: RenderPart, address: str
+    api: AsyncClient,
+    progress: RunProgress,
+    *,
+    arguments: Mapping[str, Any],
+    render: RenderPart,
+    address_of: Callable[[str], str],
 ) -> AsyncIterator[str]:
     """Run, and yield the question with what is known of its answer, again and again.
 
@@ -33,7 +38,7 @@ async def stream_turn(
         progress: of the run, which begins here.
         arguments: of the run.
         render: returns the markup of a template of parts.
-        address: of the conversation, which the browser shows from the beginning of the run.
+        address_of: returns the address of the answer, which the browser shows from the beginning of the run.
     """
     clock = asyncio.get_running_loop().time
     shown_at = 0.0
@@ -42,7 +47,7 @@ async def stream_turn(
             async for event in events:
                 progress.apply(event)
                 if event.event == "run.started":
-                    yield encode_message(address, name="asked")
+                    yield encode_message(address_of(progress.run_id), name="asked")
                     yield encode_message(render("_turn_begins.html", turn=progress.turn()))
                 elif event.event in _SHOWN_AT_ONCE:
                     yield _changed(render, progress.turn())

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from markupsafe import Markup
 from pydantic import ValidationError
 
 from kb_console.addresses import LIST, page_address
-from kb_console.chat.answer_markup import describe_place, render_answer
+from kb_console.chat.answer_markup import describe_place, find_cited, render_answer
 from kb_contracts.api.run_events import RunEvent, ToolReturned
 from kb_contracts.api.runs import CitationView, RunFeedback, RunView
+from kb_shared.text.whole_characters import whole_characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,14 @@ class RunProgress:
             return to_turn(self.finished, self.organization_id)
         addresses = PassageAddresses(self.organization_id, self.run_id)
         answer = render_answer(self.text, self.passages, addresses.find)
-        return ChatTurn(self.run_id, self.question, "running", answer, list(self.steps.values()))
+        cited = [self.passages[number] for number in sorted(find_cited(self.text)) if number in self.passages]
+        shown = [_to_passage(citation, addresses) for citation in cited]
+        return ChatTurn(self.run_id, self.question, "running", answer, list(self.steps.values()), cited=shown)
 
     def broken_turn(self, problem: str) -> ChatTurn:
         """Return what was known when the connection to the run was lost."""
         known = self.turn()
-        return ChatTurn(known.run_id, self.question, "lost", known.answer, known.steps, problem=problem)
+        return replace(known, status="lost", problem=problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +137,19 @@ def to_turn(run: RunView, organization_id: str) -> ChatTurn:
     cited = {citation.number: citation for citation in run.citations}
     steps = [step for call in run.tool_calls if (step := _read_step(call)) is not None]
     error: Mapping[str, Any] = run.error or {}
+    violations = _texts(error.get("violations"))
+    answer = run.answer or str(error.get("answer") or "")
     return ChatTurn(
         run.run_id,
         question=str(run.question[-1].get("content", "")) if run.question else "",
         status=run.status,
-        answer=render_answer(run.answer or str(error.get("answer") or ""), cited, addresses.find),
+        answer=render_answer(answer, cited, addresses.find, violations=violations),
         steps=steps,
         cited=[_to_passage(citation, addresses) for citation in run.citations],
         not_cited=[_to_passage(each, addresses) for each in _find_not_cited(steps, cited)],
         run=run,
         problem=str(error.get("detail") or error.get("type")) if error else None,
-        violations=_texts(error.get("violations")),
+        violations=violations,
     )
 
 
@@ -159,7 +164,7 @@ def find_query(arguments: str) -> str:
     except (ValueError, RecursionError):
         return arguments
     query = parsed.get("query") if isinstance(parsed, dict) else None
-    return query if isinstance(query, str) else arguments
+    return whole_characters(query) if isinstance(query, str) else arguments
 
 
 def _read_step(call: Mapping[str, Any]) -> SearchStep | None:

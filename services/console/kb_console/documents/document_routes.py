@@ -1,6 +1,6 @@
 """Documents of a knowledge base: the list with uploads, and one document with its passages."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -9,16 +9,19 @@ from kb_client.errors import ApiError
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.chat.passage_routes import find_citation
 from kb_console.dependencies import Uploads, Visit, Visitor
+from kb_console.documents.document_facts import CITATION_DAYS, DocumentFacts, load_facts
 from kb_console.documents.document_text import TextBand, lay_out, lay_out_without_text, pages_of
 from kb_console.documents.document_uploads import take_files
-from kb_console.pages import render_page
+from kb_console.documents.error_remedies import REMEDIES
+from kb_console.pages import is_partial, render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.status_words import OF_DOCUMENT, is_unfinished
-from kb_contracts.api.memberships import ChunkList, ExplanationView, StatusFilter
+from kb_contracts.api.memberships import ChunkList, ExplanationView, ListedDocumentSort, StatusFilter
 from kb_contracts.api.runs import CitationView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
 CHUNKS = 50
+_MOST_CHUNKS = 1_000_000
 _DOCUMENTS = "/knowledge-bases/{kb_id}/documents"
 _DOCUMENT = _DOCUMENTS + "/{document_id}"
 _CHANGING = frozenset({"pending", "running"})
@@ -35,6 +38,7 @@ async def list_documents(
     paging: Paging,
     q: Annotated[str, Query(max_length=200)] = "",
     status: StatusFilter = "all",
+    sort: ListedDocumentSort | Literal[""] = "",
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
     kb, found = await run_two_or_cancel(
@@ -43,13 +47,14 @@ async def list_documents(
             kb_id,
             status=status,
             name_search=q or None,
+            sort=sort or None,
             skip=paging.skip,
             limit=ROWS,
         ),
     )
 
-    def address_of_page(page: int | None) -> str:
-        return visit.address(LIST, kb_id, "documents", q=q, status=status, page=page)
+    def address_of(**changed: object) -> str:
+        return visit.address(LIST, kb_id, "documents", **{"q": q, "status": status, "sort": sort, **changed})
 
     return render_page(
         request,
@@ -65,8 +70,11 @@ async def list_documents(
             ("all", "any"),
             *((name, OF_DOCUMENT[name].words) for name in OF_DOCUMENT if name != "not_in_knowledge_base"),
         ],
-        address_of_page=address_of_page,
-        address_of_list=address_of_page(paging.page if paging.page > 1 else None),
+        sort=sort,
+        remedies=REMEDIES,
+        address_of_page=lambda page: address_of(page=page),
+        address_of_sort=lambda by: address_of(sort=by),
+        address_of_list=address_of(page=paging.page if paging.page > 1 else None),
         changes_by_itself=any(document.status in _CHANGING for document in found.documents) or is_unfinished(kb),
     )
 
@@ -96,15 +104,17 @@ async def show_document(
     kb_id: str,
     document_id: str,
     *,
-    paging: Paging,
+    chunk: Annotated[int, Query(ge=0, le=_MOST_CHUNKS)] = 0,
+    more: bool = False,
     cited: Annotated[str | None, Query(max_length=300)] = None,
     run: Annotated[str | None, Query(max_length=100)] = None,
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
-    kb, explained, chunks = await run_three_or_cancel(
-        visit.api.knowledge_bases.get(kb_id),
+    """Show a document, from a chunk on; `more` chunks are asked for while somebody scrolls."""
+    (kb, facts), explained, chunks = await run_three_or_cancel(
+        run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), _facts(request, visit, document_id)),
         visit.api.knowledge_bases.explain_document(kb_id, document_id=document_id),
-        _chunks(visit, kb_id, document_id=document_id, page=paging.page, cited=cited),
+        _chunks(visit, kb_id, document_id=document_id, skip=chunk, cited=cited),
     )
     is_replaced = cited is not None and (chunks is None or all(chunk.chunk_id != cited for chunk in chunks.chunks))
     bands, as_cited = await run_two_or_cancel(
@@ -114,9 +124,12 @@ async def show_document(
     return render_page(
         request,
         "document.html",
-        part="_document.html",
+        part="_document_bands.html" if more and chunks is not None else "_document.html",
         kb=kb,
         explained=explained,
+        facts=facts,
+        citation_days=CITATION_DAYS,
+        remedies=REMEDIES,
         chunks=chunks,
         bands=bands,
         pages=pages_of(bands),
@@ -124,13 +137,20 @@ async def show_document(
         run=run,
         is_replaced=is_replaced,
         as_cited=as_cited,
-        first=(paging.page - 1) * CHUNKS if chunks is None else chunks.skip,
-        paging=paging,
+        first=chunk if chunks is None else chunks.skip,
+        chunks_of_page=CHUNKS,
         done=done,
-        address_of_page=lambda page: visit.address(LIST, kb_id, "documents", document_id, page=page),
-        address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, run=run, page=paging.page),
+        address_of_chunk=lambda first, **query: visit.address(
+            LIST, kb_id, "documents", document_id, chunk=first or None, **query
+        ),
+        address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, run=run, chunk=chunk or None),
         changes_by_itself=explained.status in _CHANGING and kb.paused_at is None,
     )
+
+
+async def _facts(request: Request, visit: Visit, document_id: str) -> DocumentFacts | None:
+    """Return what only the whole page shows."""
+    return None if is_partial(request) else await load_facts(visit.api, document_id)
 
 
 async def _as_cited(visit: Visit, *, run_id: str | None, chunk_id: str | None) -> CitationView | None:
@@ -159,10 +179,9 @@ async def _bands(visit: Visit, chunks: ChunkList | None, explained: ExplanationV
     return lay_out(text, chunks.chunks)
 
 
-async def _chunks(visit: Visit, kb_id: str, *, document_id: str, page: int, cited: str | None) -> ChunkList | None:
+async def _chunks(visit: Visit, kb_id: str, *, document_id: str, skip: int, cited: str | None) -> ChunkList | None:
     """Return a page of the passages: the one with the cited passage, if it is still there."""
     listing = visit.api.knowledge_bases.list_chunks
-    skip = (page - 1) * CHUNKS
     try:
         if cited is not None:
             try:

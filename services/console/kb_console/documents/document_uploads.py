@@ -12,7 +12,8 @@ from kb_console.dependencies import Visit
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.typed_words import split_words
-from kb_console.uploads import Uploads, safe_name
+from kb_console.uploads import Uploads, safe_name, safe_path
+from kb_contracts.api.documents import AcceptedChange
 
 _MOST_FILES: Final = 100
 
@@ -31,12 +32,20 @@ async def take_files(request: Request, visit: Visit, uploads: Uploads, *, then: 
             return _answer_refusal(request, ShownProblem(422, "No tag", detail), wants_json=wants_json)
         if not files:
             return _answer_refusal(request, ShownProblem(422, "No file", "Choose a file first."), wants_json=wants_json)
-        outcomes = [await _push(visit, uploads, file, tag_ids=tag_ids) for file in files]
+        path = form.get("path") if len(files) == 1 else None
+        name = safe_path(path) if isinstance(path, str) else ""
+        outcomes = [
+            await _push(visit, uploads, file, name=name or safe_name(file.filename or ""), tag_ids=tag_ids)
+            for file in files
+        ]
+    accepted = []
     for outcome in outcomes:
         if isinstance(outcome, ShownProblem):
             return _answer_refusal(request, outcome, wants_json=wants_json)
+        accepted.append(outcome)
     if wants_json:
-        return JSONResponse({"detail": "taken, will be indexed", "document_id": outcomes[0]}, 202)
+        first = accepted[0]
+        return JSONResponse({"detail": "received", "document_id": first.document_id, "revision": first.revision}, 202)
     return RedirectResponse(then, 303)
 
 
@@ -46,18 +55,20 @@ def _read_tags(form: FormData) -> list[str]:
     return [chosen] if isinstance(chosen, str) and chosen else words
 
 
-async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_ids: list[str]) -> str | ShownProblem:
-    """Send the document in a file and return its id, or why that is not possible. Other files are sent all the same."""
-    parsed = await uploads.parse(file)
+async def _push(
+    visit: Visit, uploads: Uploads, file: UploadFile, *, name: str, tag_ids: list[str]
+) -> AcceptedChange | ShownProblem:
+    """Send the document in a file, or return why that is not possible. Other files are sent all the same."""
+    parsed = await uploads.parse(file, name=name)
     if isinstance(parsed, FileProblem):
         detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
         return ShownProblem(422, "Unreadable file", detail)
     try:
-        await visit.api.documents.upload(
+        return await visit.api.documents.upload(
             parsed.document_id,
             parsed.text,
             # As who uploaded it looks for it. Titles inside of files are often those of templates.
-            document_name=safe_name(file.filename or ""),
+            document_name=name,
             tag_ids=tag_ids,
             upload_date=parsed.upload_date,
             metadata=parsed.metadata,
@@ -67,7 +78,6 @@ async def _push(visit: Visit, uploads: Uploads, file: UploadFile, *, tag_ids: li
         )
     except ApiError as error:
         return describe_refusal(error)
-    return parsed.document_id
 
 
 def _answer_refusal(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:

@@ -14,7 +14,7 @@ from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.errors import UnusableForm
 from kb_console.knowledge_bases.knowledge_base_form import ANALYZERS, CHUNKERS, KnowledgeBaseForm
-from kb_console.knowledge_bases.tag_choices import create_missing_tags, list_tag_choices
+from kb_console.knowledge_bases.tag_choices import create_missing_tags, find_missing_tags, list_tag_choices
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.text_pieces import TextPiece, cut_at_chunks
@@ -105,7 +105,8 @@ class ShownPreview:
 
 async def _preview(api: AsyncClient, form: KnowledgeBaseForm) -> ShownPreview:
     # Tags that were typed need not exist yet, and then have no documents.
-    sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], list(form.tag_ids)
+    missing = await find_missing_tags(api, form.typed_tags())
+    sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], [tag for tag in form.all_tags() if tag not in missing]
     preview = api.knowledge_bases.preview
     if document_id := form.sample_document.strip():
         shown, text = await run_two_or_cancel(

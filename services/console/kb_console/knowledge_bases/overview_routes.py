@@ -1,7 +1,9 @@
 """A knowledge base: its figures, its jobs, and what can be done with it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -16,6 +18,8 @@ from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_
 
 JOBS = 5
 _DAYS_OF_SEARCHES = 7
+SEARCH_INDEXES: Final[Mapping[str, str]] = {"kb_vector_index": "by meaning", "kb_text_index": "by words"}
+"""Search indexes of a knowledge base, with the kind of search that each one answers."""
 _ADDRESS = "/knowledge-bases/{kb_id}"
 
 router = APIRouter(prefix=OF_ORGANIZATION)
@@ -102,12 +106,8 @@ async def delete(
 
 
 async def _render(request: Request, visit: Visit, kb_id: str, *, done: str) -> HTMLResponse:
-    week_ago = datetime.now(UTC) - timedelta(days=_DAYS_OF_SEARCHES)
     (kb, searches), stats, jobs = await run_three_or_cancel(
-        run_two_or_cancel(
-            visit.api.knowledge_bases.get(kb_id),
-            visit.api.insights.count_searches(group_by="kb", kb_id=kb_id, since=week_ago),
-        ),
+        run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), _count_searches(visit, kb_id)),
         visit.api.knowledge_bases.get_stats(kb_id),
         visit.api.jobs.list(kb_id, limit=JOBS),
     )
@@ -120,11 +120,31 @@ async def _render(request: Request, visit: Visit, kb_id: str, *, done: str) -> H
         kb=kb,
         stats=stats,
         jobs=jobs.jobs,
-        search_count=sum(group.searches for group in searches.groups),
-        without_results=sum(group.without_results for group in searches.groups),
+        searches=searches,
+        index_words=SEARCH_INDEXES,
         done=done,
         changes_by_itself=is_working or (waiting > 0 and kb.paused_at is None),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSearches:
+    total: int
+    without_results: int
+
+
+async def _count_searches(visit: Visit, kb_id: str) -> RecentSearches | None:
+    """Count the searches of the last days; None if the key is limited to some knowledge bases, and may not see them."""
+    since = datetime.now(UTC) - timedelta(days=_DAYS_OF_SEARCHES)
+    try:
+        found = await visit.api.insights.count_searches(group_by="kb", kb_id=kb_id, since=since)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
+    # A search of several knowledge bases counts in each.
+    own = [group for group in found.groups if group.kb_id == kb_id]
+    return RecentSearches(sum(group.searches for group in own), sum(group.without_results for group in own))
 
 
 async def _render_deletion(

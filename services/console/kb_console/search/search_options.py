@@ -28,6 +28,7 @@ OPERATORS: Final = [
 ]
 _OF_LISTS: Final = frozenset({"$in", "$nin"})
 _MOST_ROWS: Final = 20
+_MOST_DOCUMENTS: Final = 200
 
 
 def _empty_is_none(value: object) -> object:
@@ -63,8 +64,7 @@ class SearchOptions:
     min_score: float | None = None
     max_tokens: int | None = None
     priority: KeptBy = "similarity"
-    document_ids: str = ""
-    """Ids, with commas or blanks between them."""
+    document_ids: tuple[str, ...] = ()
     name: str = ""
     """Part of the name of documents."""
     tags: str = ""
@@ -75,7 +75,7 @@ class SearchOptions:
     def arguments(self) -> dict[str, Any]:
         """Return the options that were chosen, as a search takes them; those that were not are left out."""
         chosen: dict[str, Any] = {
-            "document_ids": split_words(self.document_ids) or None,
+            "document_ids": list(self.document_ids) or None,
             "tag_ids": split_words(self.tags) or None,
             "metadata_filter": self.metadata_filter(),
             "upload_date_from": f"{self.since}T00:00:00Z" if self.since else None,
@@ -128,7 +128,7 @@ async def _read_options(
     min_score: _LeastScore = None,
     max_tokens: _TokenLimit = None,
     priority: KeptBy = "similarity",
-    document_ids: Annotated[str, Query(max_length=5_000)] = "",
+    document_ids: Annotated[Sequence[str], Query(max_length=_MOST_DOCUMENTS)] = (),
     name: Annotated[str, Query(max_length=200)] = "",
     tags: Annotated[str, Query(max_length=5_000)] = "",
     since: Annotated[str, Query(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
@@ -138,8 +138,10 @@ async def _read_options(
     value: Annotated[Sequence[str], Query(max_length=_MOST_ROWS)] = (),
 ) -> SearchOptions:
     rows = [FilterRow(*row) for row in zip(key, op, value, strict=False) if row[0].strip()]
+    # Those that were marked in the list, and those that were typed.
+    chosen = tuple(dict.fromkeys(word for given in document_ids for word in split_words(given)))
     return SearchOptions(
-        q, mode, top_k, neighbors, min_score, max_tokens, priority, document_ids, name, tags, since, until, rows
+        q, mode, top_k, neighbors, min_score, max_tokens, priority, chosen, name, tags, since, until, rows
     )
 
 

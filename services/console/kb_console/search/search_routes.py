@@ -29,9 +29,10 @@ from kb_console.text_pieces import mark_words
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.search import Results, SearchResponse, SearchResult, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
-from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
 
 _MOST_CHOICES: Final = 100
+_GONE: Final = 404
 
 router = APIRouter(prefix=OF_ORGANIZATION)
 
@@ -58,9 +59,10 @@ async def search(
     compared: GivenComparison,
     absent: Annotated[str, Query(max_length=200)] = "",
 ) -> HTMLResponse:
-    (kb, choices), outcome = await run_two_or_cancel(
+    (kb, choices), outcome, other_kb = await run_three_or_cancel(
         _read_choices(visit.api, kb_id, with_choices=not is_partial(request)),
         _search(visit.api, kb_id, options=options, compared=compared, absent=absent.strip()),
+        _read_other(visit.api, compared),
     )
     shown = ShownSearch(settings.base_url, visit.session.organization_id, kb_id, options.q, options.arguments())
     problem = outcome.problem
@@ -70,6 +72,7 @@ async def search(
         part="_results.html",
         status_code=200 if problem is None else problem.status,
         kb=kb,
+        other_kb=other_kb,
         outcome=outcome,
         problem=problem,
         compared=compared,
@@ -102,6 +105,8 @@ async def search_several(
         part="_results_of_several.html",
         status_code=200 if problem is None else problem.status,
         known=known.knowledge_bases,
+        # Too many to choose from.
+        documents=[],
         names={kb.kb_id: kb.name for kb in known.knowledge_bases},
         kb_ids=kb_ids,
         found=found,
@@ -167,6 +172,19 @@ async def _read_choices(
     return kb, {"documents": documents.documents, "other_kbs": names}
 
 
+async def _read_other(api: AsyncClient, compared: ComparedOptions) -> KnowledgeBaseView | None:
+    """Return the knowledge base of the second search, if it is another one that still exists."""
+    if not (compared.compare and compared.kb_id):
+        return None
+    try:
+        return await api.knowledge_bases.get(compared.kb_id)
+    except ApiError as error:
+        # Its search says why.
+        if error.status != _GONE:
+            raise
+        return None
+
+
 def find_equal_hits(left: Results | None, right: Results | None) -> dict[tuple[str, int], int]:
     """Return for each side and number of a hit, from 1, the number of the hit on the other side with the same text."""
     if left is None or right is None:
@@ -189,6 +207,7 @@ def _form_values(options: SearchOptions) -> dict[str, Any]:
     return {
         "options": options,
         "modes": MODES,
+        "mode_words": dict(MODES),
         "priorities": PRIORITIES,
         "operators": OPERATORS,
         # One more than are used, to type into.

@@ -21,9 +21,9 @@ document.addEventListener("htmx:config:request", (event) => {
 const addCopyButtons = () => {
   for (const command of document.querySelectorAll("[data-copy]")) {
     if (command.nextElementSibling?.matches(".copy")) continue;
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy", className: "copy small secondary outline" });
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: command.href ? "Copy link" : "Copy", className: "copy small secondary outline" });
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(command.textContent);
+      await navigator.clipboard.writeText(command.href ?? command.textContent);
       button.textContent = "Copied";
     });
     command.after(button);
@@ -33,47 +33,105 @@ addCopyButtons();
 new MutationObserver(addCopyButtons).observe(document.body, { childList: true, subtree: true });
 
 // Uploads: fetch tells no progress, XMLHttpRequest does. Without a script the form sends all files at once.
+// A browser has six connections to a host: the list of the page needs one while files are sent.
+const UPLOADS_AT_ONCE = 3;
 const uploads = document.getElementById("uploads");
+const unsent = [];
+const followed = new Map();
+let sending = 0;
 document.getElementById("upload")?.addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
-  for (const file of form.elements.file.files) upload(form, file);
-  form.elements.file.value = "";
+  for (const input of form.querySelectorAll("input[type=file]")) {
+    // Of a folder, files that its owner does not see are left out.
+    for (const file of input.files) if (!/(^|\/)\./.test(file.webkitRelativePath)) unsent.push(new Upload(form, file));
+    input.value = "";
+  }
+  uploads.tabIndex = 0;
+  sendNext();
 });
 
-function upload(form, file) {
-  const item = document.createElement("li");
-  const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
-  bar.setAttribute("aria-label", `Upload of ${file.name}`);
-  const outcome = document.createElement("span");
-  item.append(`${file.name} `, bar, " ", outcome);
-  uploads.append(item);
-  const body = new FormData(form);
-  body.delete("file");
-  body.append("file", file);
-  const request = new XMLHttpRequest();
-  request.upload.onprogress = (step) => (bar.value = step.total ? step.loaded / step.total : 0);
-  request.upload.onload = () => (outcome.textContent = "being read");
-  request.onloadend = () => {
-    bar.remove();
-    let answer = {};
-    try { answer = JSON.parse(request.responseText); } catch { /* not from the console */ }
-    outcome.textContent = answer.detail ?? `failed (${request.status || "no connection"})`;
-    if (request.status === 202) refreshUntilListed(answer.document_id);
-    else outcome.className = "problem";
-  };
-  request.open("POST", form.action);
-  request.setRequestHeader("Accept", "application/json");
-  request.send(body);
+class Upload {
+  constructor(form, file) {
+    this.action = form.action;
+    this.body = new FormData(form);
+    this.body.set("file", file);
+    if (file.webkitRelativePath) this.body.set("path", file.webkitRelativePath);
+    this.name = document.createElement("bdi");
+    this.name.textContent = file.webkitRelativePath || file.name;
+    this.bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
+    this.bar.setAttribute("aria-label", `Upload of ${file.name}`);
+    this.outcome = document.createElement("span");
+    this.item = document.createElement("li");
+    this.item.append(this.name, " ", this.bar, " ", this.outcome);
+    uploads.append(this.item);
+  }
+
+  send() {
+    const request = new XMLHttpRequest();
+    request.upload.onprogress = (step) => (this.bar.value = step.total ? step.loaded / step.total : 0);
+    request.upload.onload = () => (this.outcome.textContent = "being read");
+    request.onloadend = () => {
+      sending -= 1;
+      this.bar.remove();
+      let answer = {};
+      try { answer = JSON.parse(request.responseText); } catch { /* not from the console */ }
+      this.show(answer.detail ?? `failed (${request.status || "no connection"})`, request.status === 202 ? "badge busy" : "problem");
+      if (request.status === 202) followed.set(answer.document_id, { upload: this, revision: answer.revision, checksLeft: 300 });
+      sendNext();
+    };
+    request.open("POST", this.action);
+    request.setRequestHeader("Accept", "application/json");
+    request.send(this.body);
+  }
+
+  show(words, kind) {
+    this.outcome.textContent = words;
+    this.outcome.className = kind;
+    tellUploads();
+  }
+
+  link(address) {
+    if (this.name.parentElement === this.item) {
+      const link = document.createElement("a");
+      this.name.replaceWith(link);
+      link.append(this.name);
+    }
+    this.name.parentElement.href = address;
+  }
 }
 
-// A document is listed when its event has arrived; from then on the list asks for news itself. A filter may hide it.
-function refreshUntilListed(documentId) {
-  let triesLeft = 30;
-  const timer = setInterval(() => {
-    document.body.dispatchEvent(new Event("uploaded"));
-    if (document.getElementById(`document-${documentId}`) || --triesLeft === 0) clearInterval(timer);
-  }, 1000);
+function sendNext() {
+  while (sending < UPLOADS_AT_ONCE && unsent.length) {
+    sending += 1;
+    unsent.shift().send();
+  }
+}
+
+function tellUploads() {
+  const count = (kind) => uploads.querySelectorAll(kind).length;
+  const files = uploads.children.length;
+  const problems = count(".problem") + count(".bad");
+  document.getElementById("upload-progress").textContent = `${count(".good")} of ${files} ${files === 1 ? "file" : "files"} indexed${problems ? `, ${problems} with a problem` : ""}.`;
+}
+
+// Until each uploaded document has its final state: a filter or a page of the list may hide it.
+if (uploads) setInterval(followUploads, 1500);
+
+async function followUploads() {
+  const asked = [...followed].slice(0, 50);
+  if (document.hidden || !asked.length) return;
+  const query = new URLSearchParams(asked.map(([id, { revision }]) => ["uploaded", `${id}:${revision}`]));
+  const answer = await fetch(`${uploads.dataset.states}?${query}`).catch(() => null);
+  for (const state of answer?.ok ? await answer.json() : []) {
+    const { upload } = followed.get(state.document_id) ?? {};
+    if (!upload) continue;
+    upload.show(state.words, `badge ${state.tone}`);
+    if (state.address) upload.link(state.address);
+    if (state.is_final) followed.delete(state.document_id);
+  }
+  for (const [id, each] of asked) if (--each.checksLeft === 0) followed.delete(id);
+  document.body.dispatchEvent(new Event("uploaded"));
 }
 
 // Charts: stacked bars of a table's body. The first column has the days, cells with `data-value` the amounts.
@@ -100,6 +158,24 @@ function drawChart(place, body) {
   new ResizeObserver(() => chart.setSize(size())).observe(place);
 }
 
+// Comparison: a line from each hit to the equal one on the other side, again whenever one of them moves.
+const redrawn = new ResizeObserver(() => drawTwins());
+function drawTwins() {
+  const picture = document.querySelector(".compared > svg");
+  if (!picture) return;
+  const { top, width } = picture.getBoundingClientRect();
+  const lines = [...document.querySelectorAll(".compared li[id^=a-] > small > .twin")].map((link) => {
+    const ends = [link.closest("li"), document.getElementById(link.hash.slice(1))].map((hit) => hit.getBoundingClientRect().top + 12 - top);
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    line.setAttribute("d", `M0 ${ends[0]}C${width / 2} ${ends[0]} ${width / 2} ${ends[1]} ${width} ${ends[1]}`);
+    return line;
+  });
+  picture.replaceChildren(...lines);
+}
+const observeTwins = () => { for (const list of document.querySelectorAll(".compared > section")) redrawn.observe(list); };
+observeTwins();
+document.addEventListener("htmx:after:swap", observeTwins);
+
 // Chips: the passage opens beside the answer, and Escape leads back to the chip. Without a script a chip is a link.
 let openedChip = null;
 document.addEventListener("click", async (event) => {
@@ -122,18 +198,39 @@ function closePassage() {
   openedChip = null;
 }
 
-// A dialog that the page opens keeps the focus, and Escape leads back as its links do.
+// A dialog that the page opens keeps the focus. Escape and its links that lead back close it; what opened it gets the focus.
 for (const dialog of document.querySelectorAll("dialog[data-back]")) {
   dialog.removeAttribute("open");
   dialog.showModal();
-  dialog.addEventListener("close", () => location.assign(dialog.dataset.back));
+  dialog.addEventListener("click", (event) => {
+    if (event.target.closest("a")?.getAttribute("href") !== dialog.dataset.back) return;
+    event.preventDefault();
+    dialog.close();
+  });
+  dialog.addEventListener("close", () => {
+    history.replaceState(null, "", dialog.dataset.back);
+    document.getElementById(dialog.dataset.opener)?.focus();
+  });
 }
 
-// Chat: the address is that of the conversation as soon as it has begun, and says from what answers come.
+// Answers: the address is that of the conversation or the run as soon as it has begun; saving the form beside keeps it.
+const triedForm = document.querySelector("form[data-tried]");
 document.addEventListener("asked", (event) => {
   history.replaceState(null, "", event.detail.data);
-  event.target.elements.question.value = "";
+  if (triedForm) triedForm.action = event.detail.data;
+  if (!("keepsQuestion" in event.target.dataset)) event.target.elements.question.value = "";
 });
+// What is tried is what was saved: the page says so as soon as the form differs from it.
+if (triedForm && document.getElementById("unsaved").hidden) {
+  const differs = (field) => {
+    if (field.options) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+    if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+    return "defaultValue" in field && field.value !== field.defaultValue;
+  };
+  const compare = () => (document.getElementById("unsaved").hidden = ![...triedForm.elements].some(differs));
+  triedForm.addEventListener("input", compare);
+  compare();
+}
 document.getElementById("choice")?.addEventListener("change", () => {
   const chosen = new URLSearchParams();
   for (const [name, value] of new FormData(document.getElementById("ask"))) {

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Query
 
@@ -38,6 +38,16 @@ from kb_shared.mongo.keys import DocumentKey, MembershipKey
 
 router = organization_router("documents")
 
+_DOCUMENT_ID: Final = r"[A-Za-z0-9._-]{1,128}"
+DocumentIds = Annotated[
+    str | None,
+    Query(
+        max_length=6_500,
+        pattern=rf"^{_DOCUMENT_ID}(,{_DOCUMENT_ID}){{0,49}}$",
+        description="Only these documents: up to 50 ids, joined by commas.",
+    ),
+]
+
 
 @router.get("/documents", operation_id="documents.list", summary="List documents", response_model=DocumentPage)
 async def list_all(
@@ -54,6 +64,7 @@ async def list_all(
         str | None,
         Query(min_length=1, max_length=128, description="Only documents whose ids begin with this, exactly."),
     ] = None,
+    document_ids: DocumentIds = None,
     status: Annotated[
         DocumentListFilter | None,
         Query(
@@ -78,7 +89,13 @@ async def list_all(
     if in_no_kb and (kb_id is not None or status in ("indexed", "empty")):
         raise invalid_field("in_no_kb", "Leave it out, or leave out `kb_id` and the status `indexed` or `empty`")
     wanted = DocumentsWanted(
-        status=status, tag_id=tag_id, id_prefix=id_prefix, name_search=name_search, kb_id=kb_id, in_no_kb=in_no_kb
+        status=status,
+        tag_id=tag_id,
+        id_prefix=id_prefix,
+        document_ids=None if document_ids is None else tuple(document_ids.split(",")),
+        name_search=name_search,
+        kb_id=kb_id,
+        in_no_kb=in_no_kb,
     )
     scope = CursorScope(caller.organization_id, "documents", asdict(wanted) | {"sort": sort})
     after = cursors.read(scope, cursor, skip=skip)

@@ -17,7 +17,13 @@ from kb_contracts.api.knowledge_bases import (
     KnowledgeBaseView,
     ShownStatus,
 )
-from kb_contracts.api.memberships import DocumentError, DocumentList, ListedDocumentView, StatusFilter
+from kb_contracts.api.memberships import (
+    DocumentError,
+    DocumentList,
+    ListedDocumentSort,
+    ListedDocumentView,
+    StatusFilter,
+)
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.identifiers import Identifier
 from kb_shared.http.cursors import CursorParameter, CursorScope
@@ -219,22 +225,29 @@ async def list_its_documents(
         Query(description="Only documents with this status. `all`: also those that are not indexed yet."),
     ] = None,
     name_search: NameSearch = None,
+    sort: Annotated[
+        ListedDocumentSort,
+        Query(description="Field to sort by; `-` means descending. Pages in the order of ids alone have a cursor."),
+    ] = "document_id",
 ) -> DocumentList:
     """List documents of a knowledge base: by default those that are indexed.
 
     With `status=all` documents that are not indexed yet are included, and an open job decides the status that is shown.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    filters = {"kb_id": kb_id, "status": status, "name_search": name_search}
+    filters = {"kb_id": kb_id, "status": status, "name_search": name_search, "sort": sort}
     scope = CursorScope(caller.organization_id, "documents-of-kb", filters)
     after = cursors.read(scope, cursor, skip=skip)
     listed, total_count = await list_documents(
-        database, kb, status, name_search=name_search, after=after, skip=skip, limit=limit
+        database, kb, status, name_search=name_search, sort=sort, after=after, skip=skip, limit=limit
     )
+    next_cursor = None
+    if sort == "document_id":
+        next_cursor = cursors.create_next(scope, listed, limit=limit, position=lambda one: one.document_id)
     return DocumentList(
         documents=[_listed_view(one) for one in listed],
         total_count=total_count,
-        next_cursor=cursors.create_next(scope, listed, limit=limit, position=lambda one: one.document_id),
+        next_cursor=next_cursor,
     )
 
 

@@ -78,7 +78,7 @@ def classify_query(query: str) -> QueryShape:
 
 
 class Candidate(NamedTuple):
-    """A chunk that an index found; a score is None if that leg did not find it."""
+    """A chunk that an index found; its score and its rank are None of a leg that did not find it."""
 
     chunk_id: str
     vector: float | None
@@ -86,6 +86,10 @@ class Candidate(NamedTuple):
     text: float | None
     """Score of the text index, BM25."""
     fused: float
+    vector_rank: int | None
+    """Rank in the vector leg, from 1; equal scores share one."""
+    text_rank: int | None
+    """Rank in the text leg, with the support of the document (`document_support`)."""
 
     @property
     def order(self) -> tuple[float, float, float]:
@@ -100,35 +104,42 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
         vector, text: Scores by chunk id; empty for a leg that was not queried. Candidates keep these scores: support
             changes ranks only.
     """
-    of_vector = _score_ranks(vector, weights.vector).get
-    of_text = _score_ranks(add_document_support(text, weights.support), weights.text).get
+    in_vector = _rank(vector).get
+    in_text = _rank(add_document_support(text, weights.support)).get
+    of_vector, of_text = weights.vector, weights.text
     by_vector, by_text = vector.get, text.get
-    found = [
-        (
-            -(of_vector(chunk_id, 0.0) + of_text(chunk_id, 0.0)),
-            -by_vector(chunk_id, 0.0),
-            -by_text(chunk_id, 0.0),
-            chunk_id,
+    found = []
+    for chunk_id in vector.keys() | text.keys():
+        vector_rank, text_rank = in_vector(chunk_id), in_text(chunk_id)
+        by_meaning = of_vector / (K + vector_rank) if vector_rank else 0.0
+        by_words = of_text / (K + text_rank) if text_rank else 0.0
+        found.append(
+            (
+                -(by_meaning + by_words),
+                -by_vector(chunk_id, 0.0),
+                -by_text(chunk_id, 0.0),
+                chunk_id,
+                vector_rank,
+                text_rank,
+            )
         )
-        for chunk_id in vector.keys() | text.keys()
-    ]
     # The same order as `Candidate.order`, then by id; tuples are compared in C.
     found.sort()
     return [
         # Without the constructor of Candidate, which takes three times as long, hundreds of times in each search.
-        tuple.__new__(Candidate, (chunk_id, by_vector(chunk_id), by_text(chunk_id), -fused))
-        for fused, _, _, chunk_id in found
+        tuple.__new__(Candidate, (chunk_id, by_vector(chunk_id), by_text(chunk_id), -fused, vector_rank, text_rank))
+        for fused, _, _, chunk_id, vector_rank, text_rank in found
     ]
 
 
-def _score_ranks(scores: Mapping[str, float], weight: float) -> dict[str, float]:
-    """Return weight / (K + rank) by chunk id. Equal scores share a rank, so that no tie is broken by chance."""
-    by_chunk: dict[str, float] = {}
-    of_rank, last = 0.0, -1
-    for rank, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), K + 1):
+def _rank(scores: Mapping[str, float]) -> dict[str, int]:
+    """Return ranks by chunk id, from 1. Equal scores share a rank, so that no tie is broken by chance."""
+    by_chunk: dict[str, int] = {}
+    shared, last = 0, -1
+    for rank, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), 1):
         # Not `round`, which takes several times as long.
         score = int(exact * _ROUNDING + 0.5)
         if score != last:
-            of_rank, last = weight / rank, score
-        by_chunk[chunk_id] = of_rank
+            shared, last = rank, score
+        by_chunk[chunk_id] = shared
     return by_chunk

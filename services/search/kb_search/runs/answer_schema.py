@@ -18,7 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from kb_shared.chat.completion import whole_characters
+from kb_shared.text.whole_characters import whole_characters
 
 MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20

@@ -18,6 +18,8 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("next_attempt_at", ASCENDING)], partialFilterExpression={"state": {"$in": ["pending", "running"]}}),
     IndexModel([("state", ASCENDING), ("reason", ASCENDING), ("occurred_at", ASCENDING), ("error_type", ASCENDING)]),
+    # Few rows: it costs nothing while documents are indexed.
+    IndexModel([("organization_id", ASCENDING), ("state", ASCENDING)], partialFilterExpression={"state": "failed"}),
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)], partialFilterExpression={"in_lane": True}),
     IndexModel(
         [("queued", ASCENDING), ("organization_id", ASCENDING), ("kb_id", ASCENDING), ("requested_at", ASCENDING)],

@@ -103,6 +103,12 @@ async def is_any_open(
     return await database[NAME].find_one(query, {"_id": 1}, session=session) is not None
 
 
+async def count_failed_of(database: Database, organization_id: str, *, limit: int) -> int:
+    """Count the failed jobs of all KBs of an organization, up to `limit`."""
+    query = {"organization_id": organization_id, "state": IndexJobState.FAILED}
+    return await database[NAME].count_documents(query, limit=limit)
+
+
 async def count_all_open(database: Database, *, limit: int = 0) -> int:
     """Count the pending and running jobs of all KBs, up to `limit`; 0 means no limit."""
     query = {"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}}

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
 from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
 from tests.unit.client.command_line.answering_api import CommandRunner
 
-VIEW: dict[str, Any] = EntryView.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index,assignment]
+VIEW: dict[str, Any] = cast("dict[str, Any]", EntryView.model_config["json_schema_extra"])["examples"][0]
 SUMMARY: dict[str, Any] = VIEW | {"excerpt": VIEW["content"], "character_count": 78}
 
 

@@ -1,0 +1,115 @@
+"""Pages of authors: first steps, list, creation and overview tell what an author has to know before the next step."""
+
+import httpx
+import pytest
+
+from tests.unit.console.fake_api import KB_ID, FakeApi
+
+PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
+ORG = "/console/orgs/acme"
+KB = f"{ORG}/knowledge-bases/{KB_ID}"
+STATS = f"GET /knowledge-bases/{KB_ID}/stats"
+
+
+async def test_the_first_steps_say_what_is_done_already(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers["GET /knowledge-bases"] = {"knowledge_bases": [], "total_count": 0}
+    api.answers["GET /documents"]["total_count"] = 12
+    steps = (await reader.get(f"{ORG}/knowledge-bases")).text
+    assert "done: 12 documents" in steps
+    for command in ("kb docs push", "kb kb create", "kb ask", "$BASE/documents/leave", "$BASE/runs"):
+        assert command in steps
+    api.refuse("GET /documents", 403, "key-limited")
+    assert "First steps" in (await reader.get(f"{ORG}/knowledge-bases")).text
+
+
+async def test_the_list_says_how_far_a_knowledge_base_is(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    [kb] = api.answers["GET /knowledge-bases"]["knowledge_bases"]
+    assert STATS not in api.calls
+    kb["status"] = "indexing"
+    api.answers[STATS] |= {"document_count": 17, "total_documents_with_tags": 42, "eta_s": 90}
+    assert "17 of 42, about 90 s left" in (await reader.get(f"{ORG}/knowledge-bases")).text
+    api.refuse(STATS, 404, "not-found")
+    assert (await reader.get(f"{ORG}/knowledge-bases")).status_code == 200, "it was deleted meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        ({"usd_per_million_tokens": 0.02, "usd_per_embedding": 0.0}, "$0.0200 for a million tokens"),
+        ({"usd_per_million_tokens": 0.0, "usd_per_embedding": 0.001}, "$0.0010 for each chunk"),
+        ({"usd_per_million_tokens": 0.0, "usd_per_embedding": 0.0}, "costs nothing"),
+        ({"usd_per_million_tokens": None, "usd_per_embedding": None}, "price not known"),
+    ],
+)
+async def test_models_are_chosen_by_what_they_read_and_cost(
+    reader: httpx.AsyncClient, api: FakeApi, price: dict[str, float | None], words: str
+) -> None:
+    [model] = api.answers["GET /embedding-models"]["embedding_models"]
+    model |= price
+    form = (await reader.get(f"{ORG}/knowledge-bases/new")).text
+    thin = "\N{NARROW NO-BREAK SPACE}"
+    assert f"(openai, 1{thin}536 dimensions, reads 8{thin}191 tokens, {words})" in form
+
+
+async def test_the_creation_says_what_it_will_need(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    preview = api.answers["POST /knowledge-bases/preview"]
+    preview["documents"] |= {"usd": None, "is_exact": False, "estimate_reason": "sample", "cached_count": 250}
+    preview["documents"]["sample_error"] = {"chunk_count": 30, "spus": 20}
+    part = (await reader.post(f"{ORG}/knowledge-bases/preview", data={"tag_ids": "hr"}, headers=PARTIAL)).text
+    needs = part[part.index('<hx-partial hx-target="#needs"') :]
+    thin = "\N{NARROW NO-BREAK SPACE}"
+    for words in (
+        f"1{thin}250 ± 30",
+        f"250 of 1{thin}250",
+        "price not known",
+        "about 35 s",
+        "from a part of the documents",
+    ):
+        assert words in needs
+    page = (await reader.post(f"{ORG}/knowledge-bases/preview", data={"tag_ids": "hr"})).text
+    assert "price not known" in page[page.index('id="needs"') :]
+    assert "<hx-partial" not in page
+
+
+async def test_a_chunker_that_embeds_says_its_price_before_its_chunks(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    cost = {
+        "embedding_count": 9,
+        "cached_count": 0,
+        "spus": 9,
+        "usd": 0.00001,
+        "is_exact": False,
+        "is_truncated": False,
+    }
+    sizes = {"chunk_count": 0, "min_tokens": 0, "mean_tokens": 0, "max_tokens": 0}
+    api.answers["POST /knowledge-bases/preview"]["text"] = {"chunks": [], **cost, **sizes}
+    form = {"chunker_type": "semantic", "sample": "One. Two."}
+    part = (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).text
+    assert part.index("at most 9 SPUs (less than $0.0001)") < part.index("<h2>")
+
+
+async def test_the_overview_tells_cost_searches_and_what_to_do(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers[STATS]["states"]["failed"] = 3
+    page = (await reader.get(KB)).text
+    for words in ("Cost this month</dt><dd>$0.0026", "SPUs this month</dt><dd>250", "by meaning: can be queried"):
+        assert words in page
+    assert "3 documents could not be indexed" in page
+    assert "8\N{NARROW NO-BREAK SPACE}%</dd>" in page, "1 of 12 searches without results"
+    api.refuse("GET /insights/searches", 403, "key-limited")
+    limited = await reader.get(KB)
+    assert (limited.status_code, "not shown to this key" in limited.text) == (200, True)
+    api.answers[f"GET /knowledge-bases/{KB_ID}"] |= {
+        "tag_ids": [],
+        "paused_at": "2026-01-31T12:00:00Z",
+        "rate_limits": {"requests_per_minute": 60, "tokens_per_minute": None},
+    }
+    page = (await reader.get(KB)).text
+    for words in ("It has no tag", "Indexing is paused since", "60 requests a minute"):
+        assert words in page
+
+
+async def test_links_to_changes_are_disabled_with_the_reason(stranger: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers["GET /v0/whoami"]["scopes"] = ["read"]
+    await stranger.post("/console/sign-in", data={"api_key": "kb_0123456789ab_secret"})
+    page = (await stranger.get(KB)).text
+    for label in ("Index all again …", "Create a copy with other settings", "Delete …"):
+        assert f'disabled title="Your API key lacks the scope write.">{label}</button>' in page

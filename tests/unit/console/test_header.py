@@ -1,0 +1,69 @@
+"""The number beside Operations costs a page nothing: neither time nor its success."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.unit.console.fake_api import FakeApi
+
+LIST = "/console/orgs/acme/knowledge-bases"
+COUNTS = "GET /operations/counts"
+WORDS = "2 open dead letters, 1 failed document"
+
+
+async def test_the_header_counts_what_needs_attention_and_says_what_it_counts(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page = (await reader.get(LIST)).text
+    assert (
+        f'Operations <span class="badge bad" title="{WORDS}">3<span class="unseen">: {WORDS}</span></span></a>' in page
+    )
+    api.answers[COUNTS] = {"dead_letters": 1_000, "failed_documents": 0, "is_exact": False}
+    assert "1\N{NARROW NO-BREAK SPACE}000 or more<span" in (await reader.get(LIST)).text
+    api.answers[COUNTS] = {"dead_letters": 0, "failed_documents": 0, "is_exact": True}
+    assert "Operations</a>" in (await reader.get(LIST)).text
+
+
+async def test_pages_of_errors_have_the_number_too(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    missing = await reader.get(f"{LIST}/{'0' * 24}")
+    assert (missing.status_code, WORDS in missing.text) == (404, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "slug"), [(403, "key-limited"), (404, "not-found"), (429, "rate-limited"), (503, "x")]
+)
+async def test_a_page_without_the_number_is_complete(
+    reader: httpx.AsyncClient, api: FakeApi, status: int, slug: str
+) -> None:
+    api.refuse(COUNTS, status, slug)
+    page = await reader.get(LIST)
+    assert (page.status_code, "Operations</a>" in page.text, "Handbook" in page.text) == (200, True, True)
+
+
+async def test_the_number_is_asked_for_beside_the_calls_of_the_page(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.held["GET /knowledge-bases"] = api.begun[COUNTS]
+    async with asyncio.timeout(5):
+        assert WORDS in (await reader.get(LIST)).text
+
+
+async def test_a_page_does_not_wait_for_a_number_that_does_not_come(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.held[COUNTS] = asyncio.Event()
+    async with asyncio.timeout(5):
+        page = await reader.get(LIST)
+    assert (page.status_code, "Operations</a>" in page.text) == (200, True)
+    assert page.headers["content-length"] == str(len(page.content))
+
+
+async def test_parts_of_pages_and_keys_that_may_not_read_ask_for_no_number(
+    stranger: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["GET /v0/whoami"]["scopes"] = ["search"]
+    await stranger.post("/console/sign-in", data={"api_key": "kb_0123456789ab_secret"})
+    await stranger.get(LIST)
+    assert COUNTS not in api.calls
+    api.answers["GET /v0/whoami"]["scopes"] = ["read"]
+    await stranger.post("/console/sign-in", data={"api_key": "kb_0123456789ab_secret"})
+    await stranger.get(LIST, headers={"HX-Request": "true", "HX-Request-Type": "partial"})
+    await stranger.get(LIST, headers={"Sec-Fetch-Dest": "empty"})
+    assert COUNTS not in api.calls
