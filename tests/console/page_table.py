@@ -43,6 +43,7 @@ PAGES: Final = (
     ListedPage("entry-delete", _KNOWLEDGE + "/entries/{entry_id}/delete"),
     ListedPage("import", _KNOWLEDGE + "/import"),
     ListedPage("free-text", _KNOWLEDGE + "/structure"),
+    ListedPage("proposal", _KNOWLEDGE + "/check-ins/{check_in_id}"),
     ListedPage("entities", _KNOWLEDGE + "/entities"),
     ListedPage("entity", _KNOWLEDGE + "/entities/user:alice"),
     ListedPage("entity-delete", _KNOWLEDGE + "/entities/user:alice/delete"),

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 
 QUESTION = "How often is the boiler descaled with citric acid?"
 FILLER = "Note the day of the work and the name of who did it in the book beside the door of the cellar. " * 3

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, sign_in
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest
 from tests.console.page_table import PAGES
 
 pytestmark = pytest.mark.long
