@@ -196,6 +196,8 @@ async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[RunningM
         log=server_logs / "mongod.log",
         # Tests of kills start a mongod of their own.
         journaled=False,
+        # There is room for the data of tests in memory.
+        compressed=False,
         # With less, it evicts what the databases of thousands of tests hold all the time.
         cache_gb=2,
         transaction_lifetime_s=5,
