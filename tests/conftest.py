@@ -138,7 +138,7 @@ def _backend() -> Backend:
 def _asyncio_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Let tests run in the event loop of the services, which takes less CPU than Python's.
 
-    The hook of pytest-asyncio for it gives each asynchronous test a parameter, by which pytest sorts them anew.
+    The hook of pytest-asyncio for it gives each asynchronous test a parameter, and pytest sorts tests by parameters.
     """
     return uvloop.new_event_loop
 
