@@ -11,6 +11,7 @@ from kb_console import sessions, settings, uploads
 from kb_console.addresses import page_address
 from kb_console.errors import NotOfThisOrganization, SignedOut
 from kb_console.header_count import ask_for_header
+from kb_console.known_parameters import require_known_parameters
 from kb_console.sessions import ConsoleSession
 from kb_shared.http import failed_authentications
 from kb_shared.http.dependencies import get_provided, provided
@@ -67,6 +68,7 @@ async def find_visit(request: Request, organization_id: Annotated[str, Path()]) 
     Raises:
         SignedOut: there is no session.
         NotOfThisOrganization: the session is of another organization than the page.
+        RequestValidationError: the address has a filter that the page does not have.
     """
     session = get_provided(request.app, sessions.Sessions).find(request)
     if session is None:
@@ -74,6 +76,7 @@ async def find_visit(request: Request, organization_id: Annotated[str, Path()]) 
     request.scope["state"]["session"] = session
     if session.organization_id != organization_id:
         raise NotOfThisOrganization
+    require_known_parameters(request)
     api = get_provided(request.app, ApiClients).open(organization_id=organization_id, api_key=session.api_key)
     if session.has_scope("read"):
         ask_for_header(request, api)

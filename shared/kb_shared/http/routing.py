@@ -26,6 +26,7 @@ from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.body_limits import BodyLimits, limits_of
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
+from kb_shared.http.query_parameters import declared_names
 from kb_shared.mongo.database import Database
 
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
@@ -48,7 +49,7 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> HandleRequest:
         handle = super().get_route_handler()
-        known = set(_query_names(self.dependant))
+        known = set(declared_names(self.dependant))
         body: TypeAdapter[Any] | None = None
         limits = limits_of(self.endpoint)
         if self.body_field is not None:
@@ -229,12 +230,6 @@ def _check_query(request: Request, known: set[str]) -> None:
     ]
     if wrong:
         raise problems.invalid_fields(wrong[: problems.MAX_FIELDS])
-
-
-def _query_names(dependant: Dependant) -> Iterator[str]:
-    yield from (field.alias for field in dependant.query_params)
-    for inner in dependant.dependencies:
-        yield from _query_names(inner)
 
 
 def _authenticators(dependant: Dependant) -> Iterator[OrganizationSecurity]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from starlette.datastructures import FormData, QueryParams
+from fastapi import Query
+from starlette.datastructures import FormData
 
 from kb_contracts.api.runs import RunSummary
 
 AGENT: Final = "agent:"
 PROMPT: Final = "prompt:"
-_FIELDS: Final = ("with", "kb", "model", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,8 @@ class ChatChoice:
     """Document that the question is about, or empty."""
 
     @classmethod
-    def from_fields(cls, fields: QueryParams | FormData) -> "ChatChoice | None":
-        """Return the choice that an address or a form has; None if it has none."""
-        if not any(name in fields for name in _FIELDS):
-            return None
+    def from_form(cls, fields: FormData) -> "ChatChoice":
+        """Return the choice that a form has; it is empty where the form has none."""
         kb_ids = tuple(value for value in fields.getlist("kb") if isinstance(value, str) and value)
         return cls(
             str(fields.get("with", "")), kb_ids, str(fields.get("model", "")), str(fields.get("document", "")).strip()
@@ -64,3 +62,17 @@ class ChatChoice:
                 "kb_ids": list(self.kb_ids) or None,
             }
         return arguments | {"kb_ids": list(self.kb_ids), "model": self.model or None}
+
+
+def choice_of_address(
+    answerer: Annotated[str | None, Query(alias="with", max_length=200)] = None,
+    kb_ids: Annotated[list[str] | None, Query(alias="kb", max_length=100)] = None,
+    *,
+    model: Annotated[str | None, Query(max_length=200)] = None,
+    document_id: Annotated[str | None, Query(alias="document", max_length=200)] = None,
+) -> ChatChoice | None:
+    """Return the choice that the address of a page has; None if it has none."""
+    if answerer is None and kb_ids is None and model is None and document_id is None:
+        return None
+    chosen = tuple(kb_id for kb_id in kb_ids or () if kb_id)
+    return ChatChoice(answerer or "", chosen, model or "", (document_id or "").strip())

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kb_client.errors import ApiError, KbClientError
 from kb_console.addresses import OF_ORGANIZATION, own_address
 from kb_console.chat.answer_places import AnswerPlace, AskedQuestion, answer_question, refuse_in_place
-from kb_console.chat.chat_choice import ChatChoice
+from kb_console.chat.chat_choice import ChatChoice, choice_of_address
 from kb_console.chat.conversations import ShownThread, begin_thread, read_thread, turns_of_thread
 from kb_console.dependencies import Visit, Visitor
 from kb_console.documents.document_choices import read_document_choices
@@ -40,6 +40,8 @@ _Then = Annotated[str, Form(max_length=2_000)]
 Older: TypeAlias = Annotated[int, Query(ge=0, le=5_000)]
 """Number of pages of conversations that are newer than those that are listed."""
 
+AddressChoice: TypeAlias = Annotated[ChatChoice | None, Depends(choice_of_address)]
+
 router = APIRouter(prefix=OF_ORGANIZATION)
 
 
@@ -55,25 +57,33 @@ class ChatOptions:
 
 
 @router.get("/chat")
-async def new_conversation(request: Request, visit: Visitor, *, paging: Paging, older: Older = 0) -> HTMLResponse:
-    return await _render(request, visit, None, paging=paging, older=older)
+async def new_conversation(
+    request: Request, visit: Visitor, *, choice: AddressChoice, paging: Paging, older: Older = 0
+) -> HTMLResponse:
+    return await _render(request, visit, None, choice=choice, paging=paging, older=older)
 
 
 @router.get("/chat/{thread_id}")
 async def show_conversation(
-    request: Request, visit: Visitor, thread_id: str, *, paging: Paging, older: Older = 0
+    request: Request,
+    visit: Visitor,
+    thread_id: str,
+    *,
+    choice: AddressChoice,
+    paging: Paging,
+    older: Older = 0,
 ) -> HTMLResponse:
     if is_partial(request):
         thread = await read_thread(visit, thread_id, paging)
         return render_page(request, "_turns.html", **_turns_of(visit, thread, paging))
-    return await _render(request, visit, thread_id, paging=paging, older=older)
+    return await _render(request, visit, thread_id, choice=choice, paging=paging, older=older)
 
 
 @router.post("/chat")
 async def ask(request: Request, visit: Visitor) -> Response:
     """Ask a question in a conversation, which begins with the first one."""
     form = await request.form()
-    asked = AskedQuestion.from_form(form, ChatChoice.from_fields(form) or ChatChoice())
+    asked = AskedQuestion.from_form(form, ChatChoice.from_form(form))
     problem = _NO_QUESTION if not asked.text else (_NOTHING_TO_SEARCH if asked.choice.is_empty else None)
     if problem is not None:
         return await _refuse(request, visit, asked, problem=problem)
@@ -163,17 +173,15 @@ async def _render(
         older=older,
         has_older=threads.total_count > (older + 1) * _THREADS,
         options=options,
-        choice=choice or _choose(request, options, thread),
+        choice=choice or _choose(options, thread),
         question=question,
         problem=problem,
         longest_question=MAX_MESSAGE_CHARACTERS,
     )
 
 
-def _choose(request: Request, options: ChatOptions, thread: ShownThread | None) -> ChatChoice:
-    """Return the choice of the address, else that of the last question, else the only knowledge base."""
-    if (asked := ChatChoice.from_fields(request.query_params)) is not None:
-        return asked
+def _choose(options: ChatOptions, thread: ShownThread | None) -> ChatChoice:
+    """Return the choice of the last question, else the only knowledge base."""
     if thread is not None and thread.last_choice is not None:
         return thread.last_choice
     if len(options.knowledge_bases) == 1:
