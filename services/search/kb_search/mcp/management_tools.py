@@ -19,6 +19,7 @@ from kb_search.mcp.knowledge_base_tools import KNOWLEDGE_BASE_TOOLS
 from kb_search.mcp.management_tool import ManagementTool
 from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.authentication import Caller
+from kb_shared.providers.public_transport import tls_context
 
 TIMEOUT_S: Final = 20.0
 _UNAVAILABLE: Final = "Nothing can be managed at the moment. Try again in a minute; searching still works."
@@ -33,7 +34,9 @@ class Management:
         """Construct it. A service without an address has no tools."""
         self._url_and_tool = _by_name(kb_api_url, KNOWLEDGE_BASE_TOOLS) | _by_name(knowledge_url, ENTRY_TOOLS)
         # The addresses are those of the deployment, not of a user.
-        self._http = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)  # nosemgrep: provider-called-without-guard
+        self._http = httpx.AsyncClient(  # nosemgrep: provider-called-without-guard
+            timeout=TIMEOUT_S, trust_env=False, verify=tls_context()
+        )
 
     def available_to(self, caller: Caller) -> Sequence[Tool]:
         """Return the tools that the caller can call, with their descriptions."""
