@@ -59,7 +59,7 @@ def test_a_key_that_only_reads_changes_nothing(console: ConsoleUnderTest, failin
         f"{kb}/documents/night/retry": {},
         "/console/orgs/local/settings/tags": {"tag_id": "sneaked", "name": "Sneaked"},
         "/console/orgs/local/knowledge/new": {"title": "Sneaked", "content": "Sneaked in."},
-        "/console/orgs/local/usage/budget": {"hard": "1"},
+        "/console/orgs/local/usage/budget": {"hard": "1", "confirmed": "yes"},
         f"/console/orgs/local/settings/keys/{made['key_id']}/revoke": {},
     }
     for path, fields in sent.items():

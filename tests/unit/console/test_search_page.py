@@ -52,6 +52,14 @@ async def test_why_a_result_is_here_is_told_by_its_scores_and_ranks(reader: http
     assert "<dt>words</dt><dd></dd><dd>not found this way</dd>" in page
 
 
+async def test_an_unknown_document_that_is_asked_about_takes_no_result_away(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.refuse(f"{SEARCH}/explain", 404, "not-found")
+    page = await reader.get(f"{KB}/search?q=leave&absent=typo")
+    assert (page.status_code, 'class="results"' in page.text, "<bdi>typo</bdi>: " in page.text) == (200, True, True)
+
+
 @pytest.mark.parametrize(
     ("rows", "made"),
     [

@@ -45,6 +45,8 @@ class SearchTestOutcome:
     other: SearchResponse | None = None
     """Results of the second search of a comparison."""
     explained: SearchExplanationView | None = None
+    unexplained: ShownProblem | None = None
+    """Reason why it can't be said why a document is not among the results."""
     problem: ShownProblem | None = None
 
 
@@ -124,7 +126,7 @@ async def _search(
         return SearchTestOutcome()
     search = api.knowledge_bases.search
     try:
-        other = explained = None
+        other = explained = unexplained = None
         if compared.compare:
             second = compared.apply_to(options)
             found, other = await run_two_or_cancel(
@@ -132,15 +134,26 @@ async def _search(
                 search(compared.kb_id or kb_id, options.q, **second.arguments()),
             )
         elif absent:
-            found, explained = await run_two_or_cancel(
-                search(kb_id, options.q, **options.arguments()),
-                api.knowledge_bases.explain_search(kb_id, options.q, document_id=absent, **options.arguments()),
+            found, told = await run_two_or_cancel(
+                search(kb_id, options.q, **options.arguments()), _explain(api, kb_id, options=options, absent=absent)
             )
+            explained, unexplained = told
         else:
             found = await search(kb_id, options.q, **options.arguments())
     except ApiError as error:
         return SearchTestOutcome(problem=describe_refusal(error))
-    return SearchTestOutcome(found, other, explained)
+    return SearchTestOutcome(found, other, explained, unexplained)
+
+
+async def _explain(
+    api: AsyncClient, kb_id: str, *, options: SearchOptions, absent: str
+) -> tuple[SearchExplanationView | None, ShownProblem | None]:
+    """Return why a document is not among the results, or why that can't be said: no reason to show no results."""
+    explain = api.knowledge_bases.explain_search
+    try:
+        return await explain(kb_id, options.q, document_id=absent, **options.arguments()), None
+    except ApiError as error:
+        return None, describe_refusal(error)
 
 
 async def _search_several(
