@@ -218,7 +218,7 @@ class ConsoleCrawler:
         """Places that links name, with the page that has the link."""
 
     def run(self, first: str) -> CrawlOutcome:
-        self._enqueue(first, comes_from="the beginning")
+        self._queue_address(first, comes_from="the beginning")
         while self._waiting:
             self._read(self._waiting.popleft())
         for step in self._slow:
@@ -244,7 +244,7 @@ class ConsoleCrawler:
         if answer.seconds > SLOW_S:
             self._slow.append(step)
         if answer.location is not None:
-            self._enqueue(urljoin(step.address, answer.location), comes_from=step.address)
+            self._queue_address(urljoin(step.address, answer.location), comes_from=step.address)
         elif answer.status == 403:
             self._crawl.refused[step.address] = step.comes_from
             if "scope" not in answer.text:
@@ -259,24 +259,24 @@ class ConsoleCrawler:
 
     def _follow(self, found: FoundAddresses, *, page: str) -> None:
         for link in found.links:
-            self._enqueue(urljoin(page, link), comes_from=page)
+            self._queue_address(urljoin(page, link), comes_from=page)
         for part in found.parts:
-            self._enqueue(urljoin(page, part), comes_from=page, is_part=True)
+            self._queue_address(urljoin(page, part), comes_from=page, is_part=True)
         for file in found.files:
             if urlsplit(file).netloc:
                 self._find(f"{file} is loaded from elsewhere", page)
             else:
-                self._enqueue(file, comes_from=page)
+                self._queue_address(file, comes_from=page)
         for form in found.forms:
             for address in form.addresses():
-                self._enqueue(urljoin(page, address), comes_from=page)
+                self._queue_address(urljoin(page, address), comes_from=page)
             # Its choices once: together with what is chosen already there would be no end.
             if form.shape not in self._forms:
                 self._forms.add(form.shape)
                 for address in form.changed_addresses():
-                    self._enqueue(urljoin(page, address), comes_from=page, is_change=True)
+                    self._queue_address(urljoin(page, address), comes_from=page, is_change=True)
 
-    def _enqueue(self, address: str, *, comes_from: str, is_part: bool = False, is_change: bool = False) -> None:
+    def _queue_address(self, address: str, *, comes_from: str, is_part: bool = False, is_change: bool = False) -> None:
         parts = urlsplit(address)
         if parts.netloc and f"{parts.scheme}://{parts.netloc}" != self._reader.base_url:
             self._crawl.elsewhere.add(address)
