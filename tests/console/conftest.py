@@ -4,51 +4,26 @@ import json
 import os
 import shutil
 import subprocess
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECT_PYTHON: Final = os.environ.get("KB_PYTHON", str(ROOT / ".venv" / "bin" / "python"))
 AXE: Final = (Path(__file__).with_name("vendor") / "axe.min.js").read_text()
 RULES: Final = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}"
-WAIT_MS: Final = 60_000
 expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the newcomer's story first: only then there is no knowledge base yet."""
     items.sort(key=lambda item: "a_newcomer" not in item.name)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleUnderTest:
-    base_url: str
-    api_key: str
-
-    def url(self, path: str = "") -> str:
-        return f"{self.base_url}/console/orgs/local/knowledge-bases{path}"
-
-    def of_organization(self, path: str) -> str:
-        """Return the address of a page of the organization."""
-        return f"{self.base_url}/console/orgs/local{path}"
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Call the API with the admin key, and return its answer."""
-        request = urllib.request.Request(  # the stack of these tests
-            f"{self.base_url}/v0/orgs/local{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request) as answer:  # as above
-            return json.load(answer)
 
 
 @pytest.fixture(scope="session")
@@ -154,12 +129,22 @@ def pumps(console: ConsoleUnderTest) -> str:
     return str(found[0]["kb_id"])
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    """Return as soon as the condition holds."""
-    until = time.monotonic() + WAIT_MS / 1000
-    while not condition():
-        assert time.monotonic() < until, "not in time"
-        time.sleep(0.1)
+FAILING_TAG: Final = "on-call"
+
+
+@pytest.fixture
+def failing(console: ConsoleUnderTest) -> Iterator[str]:
+    """Return the id of a knowledge base in which one document has failed, because it has too many chunks."""
+    console.call("POST", "/tags", {"tag_id": FAILING_TAG, "name": "On call"})
+    body = {"name": "Night shift", "tag_ids": [FAILING_TAG], "max_chunks_per_document": 2}
+    kb_id = str(console.call("POST", "/knowledge-bases", body)["kb_id"])
+    text = "\n\n".join(f"# Part {number}\n\n" + "Words of a long text. " * 40 for number in range(8))
+    document = {"document_name": "night.md", "tag_ids": [FAILING_TAG], "upload_date": "2026-01-31T12:00:00Z"}
+    console.call("PUT", "/documents/night", {**document, "text": text})
+    failed = f"/knowledge-bases/{kb_id}/documents?status=failed"
+    eventually(lambda: console.call("GET", failed)["total_count"] == 1)
+    yield kb_id
+    console.call("DELETE", f"/knowledge-bases/{kb_id}")
 
 
 def sign_in(page: Page, console: ConsoleUnderTest) -> None:

@@ -1,7 +1,7 @@
 """The stack that the browser is driven against, run with the project's own Python.
 
-`python -m tests.console.deployment` starts the services with a small model, prints the address and the admin key as one
-line of JSON, and ends with its standard input.
+`python -m tests.console.deployment` starts the services with a small model, prints their address, the admin key and the
+address of the models as one line of JSON, and ends with its standard input.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kb-console-") as folder:
         async with Stack(Path(folder), services=SERVICES, env=SETTINGS) as stack:
             await _send_what_cannot_be_read(stack)
-            print(json.dumps({"base_url": stack.base_url, "api_key": stack.api_key}), flush=True)  # noqa: T201  # its answer
+            about = {"base_url": stack.base_url, "api_key": stack.api_key, "models_url": stack.models_api_base}
+            print(json.dumps(about), flush=True)  # noqa: T201  # its answer
             await asyncio.to_thread(sys.stdin.read)
 
 

@@ -1,5 +1,6 @@
 """Example data of an organization, so that every page has something to show."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,7 +8,7 @@ from threading import Thread
 from typing import Final
 from urllib.parse import quote
 
-from tests.console.conftest import ConsoleUnderTest, eventually
+from tests.console.console_under_test import ConsoleUnderTest, eventually, send_json
 
 _DOCUMENTS: Final = {
     "espresso-manual": "# Espresso manual\n\n## Descaling\n\nDescale the pump every three months with citric acid. "
@@ -46,6 +47,12 @@ _KNOWLEDGE: Final = {
         ],
     },
 }  # fmt: skip
+_NOTES: Final = "Alice repairs all E61 groups. With hard water, descale the pump every six weeks."
+_PROPOSAL: Final = {
+    "metadata": {"user:alice": {"entity_type": "user", "properties": {"specialization": "E61 groups"}}},
+    "pieces": [{"content": "With hard water, descale the pump every six weeks.", "knowledge_type": "procedure"}],
+    "graph": {"edges": [{"source_id": "user:alice", "edge_type": "REPAIRS", "target_id": "machine:e61"}]},
+}
 _SITE: Final = {
     "/": "<h1>Service hours</h1><p>The service answers calls from eight to five.</p><a href='/spares'>Spares</a>",
     "/spares": "<h1>Spare parts</h1><p>A pressure sensor costs 38 euros and is on stock in Lisbon.</p>",
@@ -89,8 +96,18 @@ def make_examples(console: ConsoleUnderTest, *, site: str) -> dict[str, str]:
         "entry_id": "descale-hard-water",
         "source_id": source_id,
         "mcp_server_id": server_id,
+        "check_in_id": _propose(console),
+        "site": site,
         **_make_conversation(console, kb_id),
     }
+
+
+def _propose(console: ConsoleUnderTest) -> str:
+    """Let a scripted model make a proposal of notes."""
+    script = {"model": "scripted-proposal", "turns": [{"text": json.dumps(_PROPOSAL)}]}
+    send_json("PUT", console.models_url.removesuffix("/v1") + "/admin/chat", script, headers={})
+    proposed = console.call("POST", "/knowledge:structure", {"text": _NOTES, "model": script["model"]})
+    return str(proposed["check_in_id"])
 
 
 def _make_conversation(console: ConsoleUnderTest, kb_id: str) -> dict[str, str]:

@@ -43,6 +43,7 @@ PAGES: Final = (
     ListedPage("entry-delete", _KNOWLEDGE + "/entries/{entry_id}/delete"),
     ListedPage("import", _KNOWLEDGE + "/import"),
     ListedPage("free-text", _KNOWLEDGE + "/structure"),
+    ListedPage("proposal", _KNOWLEDGE + "/check-ins/{check_in_id}"),
     ListedPage("entities", _KNOWLEDGE + "/entities"),
     ListedPage("entity", _KNOWLEDGE + "/entities/user:alice"),
     ListedPage("entity-delete", _KNOWLEDGE + "/entities/user:alice/delete"),
@@ -62,12 +63,14 @@ PAGES: Final = (
     ListedPage("agents", "/agents"),
     ListedPage("agent-new", "/agents/new"),
     ListedPage("agent", "/agents/{agent_id}"),
+    ListedPage("agent-tried", "/agents/{agent_id}?thread={thread_id}"),
     ListedPage("agent-add-tool", "/agents/{agent_id}?add=list"),
     ListedPage("agent-configure-tool", "/agents/{agent_id}?edit={tool_id}"),
     ListedPage("agent-delete", "/agents/{agent_id}/delete"),
     ListedPage("prompts", "/prompts"),
     ListedPage("prompt-new", "/prompts/new"),
     ListedPage("prompt", "/prompts/{prompt_id}"),
+    ListedPage("prompt-tried", "/prompts/{prompt_id}?run={run_id}"),
     ListedPage("prompt-delete", "/prompts/{prompt_id}/delete"),
 )
 OPERATOR_PAGES: Final = (

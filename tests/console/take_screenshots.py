@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.console.conftest import ROOT, WAIT_MS, ConsoleUnderTest, eventually, sign_in
+from tests.console.conftest import ROOT, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 from tests.console.page_table import OPERATOR_PAGES, PAGES
 
 FOLDER: Final = ROOT / "docs" / "images"

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 
 QUESTION = "How often is the boiler descaled with citric acid?"
 FILLER = "Note the day of the work and the name of who did it in the book beside the door of the cellar. " * 3
@@ -142,9 +143,9 @@ def test_an_author_builds_an_agent_and_sees_which_tool_broke(page: Page, console
     expect(tool).to_contain_text("top 7 results")
     page.get_by_role("link", name="Add knowledge base").click()
     expect(page.get_by_role("button", name="Vents is added already")).to_be_disabled()
-    with page.expect_navigation():
-        page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("link", name="Add knowledge base")).to_be_focused()
 
     console.call("DELETE", f"/knowledge-bases/{kb_id}")
     page.reload()
@@ -152,3 +153,77 @@ def test_an_author_builds_an_agent_and_sees_which_tool_broke(page: Page, console
     assert_accessible(page)
     tool.get_by_role("button", name="Remove").click()
     expect(page.locator(".card")).to_have_count(0)
+
+
+@pytest.mark.long
+def test_an_agent_is_tried_beside_its_form(
+    page: Page, console: ConsoleUnderTest, complaints: Complaints, boilers: str
+) -> None:
+    agent_id = console.call("POST", "/agents", {"name": "Stoker", "instructions": "Search first."})["agent_id"]
+    console.call("POST", f"/agents/{agent_id}/knowledge-base-tools", {"kb_id": boilers})
+    sign_in(page, console)
+    page.goto(console.of_organization("/agents"))
+    page.get_by_role("link", name="Try Stoker").first.click()
+    unsaved = page.get_by_text("The form has changes that are not saved")
+    expect(unsaved).to_be_hidden()
+    question = page.get_by_role("textbox", name="Question")
+    question.fill(QUESTION)
+    complaints.expected |= {"ERR_FAILED", "Failed to fetch"}
+    page.route("**/try", lambda route: route.abort())
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#refused")).to_contain_text("was not reached")
+    expect(question).to_have_value(QUESTION)
+    page.unroute("**/try")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    turn = page.locator(".turn")
+    expect(turn).to_have_attribute("aria-busy", "false")
+    page.wait_for_url("**?thread=*")
+    turn.locator("summary").first.click()
+    expect(turn.locator(".step").first).to_contain_text("search_boilers")
+    chip = turn.locator(".answer .chip").first
+    chip.click()
+    expect(page.locator("#passage .cited")).to_be_focused()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(chip).to_be_focused()
+
+    page.get_by_label("Instructions").fill("Search first. Answer in one sentence.")
+    expect(unsaved).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The agent was saved.")).to_be_visible()
+    expect(unsaved).to_be_hidden()
+    expect(turn).to_have_count(1)
+    page.get_by_role("textbox", name="Question").fill("When is the burner cleaned by a technician?")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(turn).to_have_count(2)
+    expect(turn.last).to_have_attribute("aria-busy", "false")
+
+
+@pytest.mark.long
+def test_a_prompt_is_tried_beside_its_form_and_violations_are_marked(
+    page: Page, console: ConsoleUnderTest, boilers: str
+) -> None:
+    # The local model fills in what is listed, with the first value of its type.
+    months = {"type": "integer", "exclusiveMinimum": 0}
+    schema = {"type": "object", "required": ["unit"], "properties": {"months": months}}
+    body = {"name": "Interval", "content": "Say how often.", "kb_ids": [boilers], "schema": schema}
+    prompt_id = console.call("POST", "/prompts", body)["prompt_id"]
+    sign_in(page, console)
+    page.goto(console.of_organization(f"/prompts/{prompt_id}"))
+    page.get_by_role("textbox", name="Question").fill(QUESTION)
+    page.get_by_label("About one document").fill("boiler-manual")
+    page.get_by_role("button", name="Run").click()
+    turn = page.locator(".turn")
+    expect(turn).to_have_attribute("aria-busy", "false")
+    page.wait_for_url("**?run=*")
+    marked = turn.locator(".answer .violation")
+    expect(marked).to_have_text(["{", "0"])
+    expect(turn.locator(".answer .note").first).to_contain_text("'unit' is a required property")
+    assert_accessible(page)
+    expect(page.get_by_role("textbox", name="Question")).to_have_value(QUESTION)
+    page.reload()
+    expect(marked).to_have_text(["{", "0"])
+    page.get_by_role("button", name="Run").click()
+    expect(turn).to_have_count(1)
+    expect(turn).to_have_attribute("aria-busy", "false")

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.conftest import Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import ConsoleUnderTest, eventually
 from tests.console.example_data import serve_site
 
 

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.conftest import ConsoleUnderTest, eventually, sign_in
+from tests.console.conftest import sign_in
+from tests.console.console_under_test import ConsoleUnderTest, eventually
 from tests.console.payloads import PAYLOADS, pack
 
 NAMES = pack(190)

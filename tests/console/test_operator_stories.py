@@ -1,33 +1,16 @@
 """Stories of people on call and of admins, in a real browser."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, eventually, sign_in
-
-TAG = "on-call"
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest, eventually
 
 
 def url(console: ConsoleUnderTest, path: str) -> str:
     return f"{console.base_url}/console/orgs/local/{path}"
-
-
-@pytest.fixture
-def failing(console: ConsoleUnderTest) -> Iterator[str]:
-    """Return the id of a knowledge base in which one document has failed, because it has too many chunks."""
-    console.call("POST", "/tags", {"tag_id": TAG, "name": "On call"})
-    body = {"name": "Night shift", "tag_ids": [TAG], "max_chunks_per_document": 2}
-    kb_id = str(console.call("POST", "/knowledge-bases", body)["kb_id"])
-    text = "\n\n".join(f"# Part {number}\n\n" + "Words of a long text. " * 40 for number in range(8))
-    document = {"document_name": "night.md", "tag_ids": [TAG], "upload_date": "2026-01-31T12:00:00Z", "text": text}
-    console.call("PUT", "/documents/night", document)
-    failed = f"/knowledge-bases/{kb_id}/documents?status=failed"
-    eventually(lambda: console.call("GET", failed)["total_count"] == 1)
-    yield kb_id
-    console.call("DELETE", f"/knowledge-bases/{kb_id}")
 
 
 def test_who_is_on_call_retries_a_failed_document_and_redrives_a_dead_letter(

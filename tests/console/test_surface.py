@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.conftest import WAIT_MS, Complaints, ConsoleUnderTest, assert_accessible, sign_in
+from tests.console.conftest import Complaints, assert_accessible, sign_in
+from tests.console.console_under_test import WAIT_MS, ConsoleUnderTest
 from tests.console.page_table import PAGES
 
 pytestmark = pytest.mark.long
@@ -86,3 +87,20 @@ def test_a_link_shows_a_colleague_the_same(page: Page, console: ConsoleUnderTest
     expect(page.get_by_text("No knowledge base matches")).to_be_visible()
     expect(page.get_by_label("Name")).to_have_value("pum")
     assert pumps
+
+
+def test_equal_hits_of_a_comparison_are_connected_where_both_lists_are_beside_each_other(
+    page: Page, console: ConsoleUnderTest, examples: dict[str, str]
+) -> None:
+    sign_in(page, console)
+    page.goto(console.url(f"/{examples['kb_id']}/search?q=descale+the+pump&compare=true&b_mode=text"))
+    lines, links = page.locator(".twins path"), page.locator("[id^=a-] .twin")
+    expect(page.locator(".twins")).to_be_visible()
+    expect(links.first).to_be_visible()
+    expect(lines).to_have_count(links.count())
+    before = lines.last.get_attribute("d")
+    page.get_by_text("Why here").first.click()
+    expect(lines.last).not_to_have_attribute("d", before or "")
+    page.set_viewport_size({"width": 360, "height": 800})
+    expect(page.locator(".twins")).to_be_hidden()
+    expect(links.first).to_be_visible()

@@ -23,6 +23,9 @@ MAX_NEIGHBORS: Final = 5
 RequestedKbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_IDS)]
 SearchOrigin: TypeAlias = Literal["sdk", "console", "dashboard", "cli"]
+"""Kind of client that a request can name."""
+LoggedOrigin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
+"""Kind of client that searches and runs are kept with, and that lists can be filtered by."""
 KbStatus = Literal["indexing", "active", "error"]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.api.insights import Insight, SearchGroup
+from kb_contracts.api.search import LoggedOrigin
 from kb_shared.mongo.database import Database, Row
 
 NAME = "query_log"
@@ -16,7 +17,7 @@ INDEXES = [
     IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0),
 ]
 
-Origin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
+Origin: TypeAlias = LoggedOrigin
 LoggedOutcome: TypeAlias = Literal["answered", "degraded", "nothing_found", "refused", "unavailable", "failed"]
 FAILURES: Final[tuple[LoggedOutcome, ...]] = ("refused", "unavailable", "failed")
 

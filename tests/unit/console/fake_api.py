@@ -101,6 +101,8 @@ class FakeApi:
         self.texts: dict[str, str] = {}
         """Answers that are no JSON, to requests that accept another type."""
         self.is_reachable = True
+        self.needed_scope: Callable[[str], str | None] = lambda _: None
+        """Scope that a call needs; every key may make a call that needs none."""
         self.held: dict[str, asyncio.Event] = {}
         """Events that calls wait for before they are answered."""
         self.begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -108,9 +110,7 @@ class FakeApi:
 
     def refuse(self, call: str, status: int, slug: str, **extra: object) -> None:
         """Let a call fail with a problem."""
-        body = {"type": slug, "title": slug, "status": status, "detail": f"Detail of {slug}.", "request_id": "r-1"}
-        headers = {"Content-Type": "application/problem+json"} | ({"Retry-After": "3"} if status == 429 else {})
-        self.problems[call] = httpx.Response(status, content=json.dumps({**body, **extra}), headers=headers)
+        self.problems[call] = _problem(status, slug, f"Detail of {slug}.", **extra)
 
     def refuse_all(self, status: int, slug: str) -> None:
         for call in self.answers:
@@ -136,6 +136,9 @@ class FakeApi:
         self.sent_headers[call], self.queries[call] = request.headers, request.url.params
         if body := await request.aread():
             self.bodies[call] = _parse(body)
+        needed = self.needed_scope(call)
+        if needed is not None and not {needed, "admin"} & set(self.answers["GET /v0/whoami"]["scopes"]):
+            return _problem(403, "missing-scope", f"This needs a key with the scope {needed!r}.")
         if call in self.problems:
             return self.problems[call]
         if request.method in {"PUT", "PATCH"} and path.startswith("/documents/"):
@@ -147,6 +150,12 @@ class FakeApi:
             return self.problems[call]
         status = 201 if call in _CREATING else 200
         return httpx.Response(status, json=self.answers[call], headers=self.headers.get(call))
+
+
+def _problem(status: int, slug: str, detail: str, **extra: object) -> httpx.Response:
+    body = {"type": slug, "title": slug, "status": status, "detail": detail, "request_id": "r-1"}
+    headers = {"Content-Type": "application/problem+json"} | ({"Retry-After": "3"} if status == 429 else {})
+    return httpx.Response(status, content=json.dumps({**body, **extra}), headers=headers)
 
 
 def _parse(body: bytes) -> Any:

@@ -113,3 +113,10 @@ async def test_links_to_changes_are_disabled_with_the_reason(stranger: httpx.Asy
     page = (await stranger.get(KB)).text
     for label in ("Index all again …", "Create a copy with other settings", "Delete …"):
         assert f'disabled title="Your API key lacks the scope write.">{label}</button>' in page
+
+
+@pytest.mark.parametrize("page", [f"{ORG}/knowledge-bases", f"{KB}/documents", f"{ORG}/documents"])
+async def test_a_list_says_that_it_is_loading_while_its_filter_waits(reader: httpx.AsyncClient, page: str) -> None:
+    shown = (await reader.get(page)).text
+    form = shown[shown.index("<search>") : shown.index("</search>")]
+    assert 'class="awaited" aria-hidden="true">loading …</span></form>' in form

@@ -139,3 +139,15 @@ async def test_several_knowledge_bases_are_paused_after_a_question_and_each_outc
     assert (await reader.get(f"{batch}?action=delete&kb={KB_ID}")).status_code == 422
     rebuilt = await reader.post(f"{ORG}/knowledge-bases/{KB_ID}/rebuild-search-indexes")
     assert rebuilt.headers["location"].endswith("?done=rebuilt")
+
+
+async def test_a_plan_outlives_its_knowledge_base_and_does_not_lead_to_it_then(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers[f"GET /reconcile/plans/{PLAN_ID}"]["kb_id"] = KB_ID
+    here = f"{OPERATIONS}/drift/plans/{PLAN_ID}"
+    assert f'/knowledge-bases/{KB_ID}"' in (await reader.get(here)).text
+    api.refuse(f"GET /knowledge-bases/{KB_ID}", 404, "not-found")
+    shown = await reader.get(here)
+    assert (shown.status_code, "which was deleted" in shown.text) == (200, True)
+    assert f'/knowledge-bases/{KB_ID}"' not in shown.text

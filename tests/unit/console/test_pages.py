@@ -76,6 +76,30 @@ TEXTS = frozenset(
 )  # fmt: skip
 
 
+class FoundForms(HTMLParser):
+    """Collects forms in forms: a browser leaves the inner one out, and ends the outer one where the inner one ends."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.nested: list[str] = []
+        self._depth = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # of the parser
+        if tag == "form":
+            self._depth += 1
+            if self._depth > 1:
+                self.nested.append(self.get_starttag_text() or tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "form"
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_no_form_is_in_another_one(admin: httpx.AsyncClient, page: str) -> None:
+    assert FoundForms((await admin.get(page)).text).nested == []
+
+
 class FoundMarkup(HTMLParser):
     """Collects what a browser would run or ask for."""
 

@@ -114,6 +114,17 @@ async def test_insights_lead_from_a_query_to_its_search_test(reader: httpx.Async
     assert f'href="{ORG}/usage?range=7d"' in shown
 
 
+async def test_insights_of_one_kind_of_client_count_only_its_searches(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    [group] = api.answers["GET /insights/searches"]["groups"]
+    groups = [{**group, "origin": "sdk", "searches": 11}, {**group, "origin": "mcp", "searches": 31}]
+    api.answers["GET /insights/searches"]["groups"] = groups
+    shown = (await reader.get(f"{ORG}/insights?origin=mcp")).text
+    assert "<dt>Searches</dt><dd>31</dd>" in shown
+    assert api.queries["GET /insights/searches"]["group_by"] in {"day,origin", "origin,kb"}
+    offered = (await reader.get(f"{ORG}/insights?origin=dashboard")).status_code
+    assert offered == 422, "the API knows it as console"
+
+
 async def test_insights_without_searches_citations_or_knowledge_bases_say_so(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

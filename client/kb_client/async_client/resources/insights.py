@@ -12,7 +12,7 @@ from kb_contracts.api.insights import (
     QueryInsights,
     SearchInsights,
 )
-from kb_contracts.api.search import SearchOrigin
+from kb_contracts.api.search import LoggedOrigin
 
 
 class AsyncInsights(AsyncResource):
@@ -45,7 +45,7 @@ class AsyncInsights(AsyncResource):
         *,
         by: Literal["top", "zero_results", "failed", "slow"] | None = None,
         kb_id: str | None = None,
-        origin: SearchOrigin | None = None,
+        origin: LoggedOrigin | None = None,
         agent_id: str | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,

@@ -7,7 +7,7 @@ from kb_client.async_client.run_stream import AsyncRunStream
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.runs import RunBudget, RunList, RunMessage, RunRating, RunSummary, RunView
-from kb_contracts.api.search import SearchOrigin
+from kb_contracts.api.search import LoggedOrigin
 
 RUN_WITHIN_S: Final = 300.0
 
@@ -143,7 +143,7 @@ class AsyncRuns(AsyncResource):
         prompt_id: str | None = None,
         kb_id: str | None = None,
         status: str | None = None,
-        origin: SearchOrigin | None = None,
+        origin: LoggedOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         cursor: str | None = None,

@@ -40,7 +40,7 @@ async def show_form(
 
 @router.post("/knowledge-bases")
 async def create(request: Request, visit: Visitor) -> Response:
-    form = KnowledgeBaseForm.from_form(await request.form())
+    form = await _read_form(request)
     try:
         arguments = form.creation()
         await create_missing_tags(visit.api, form.typed_tags())
@@ -52,9 +52,15 @@ async def create(request: Request, visit: Visitor) -> Response:
     return RedirectResponse(visit.address(LIST, created.kb_id, done="created"), 303)
 
 
+async def _read_form(request: Request) -> KnowledgeBaseForm:
+    # It may hold a file for the preview, which is closed here.
+    async with request.form() as sent:
+        return KnowledgeBaseForm.from_form(sent)
+
+
 @router.post("/knowledge-bases/preview")
 async def preview(request: Request, visit: Visitor) -> HTMLResponse:
-    form = KnowledgeBaseForm.from_form(await request.form())
+    form = await _read_form(request)
     if "hx-request" not in request.headers:
         # The button of the form, without a script.
         return await _render(request, visit, form, with_preview=True)

@@ -5,12 +5,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from kb_client.errors import ApiError
 from kb_console.addresses import OF_ORGANIZATION
 from kb_console.dependencies import Visit, Visitor
 from kb_console.operations.operation_words import APPLICABLE_PLANS, UNFINISHED_PLANS, status_of_plan
 from kb_console.operations.operations_routes import SECTION
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
+from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.reconcile import PlanView
 from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 
@@ -74,6 +76,7 @@ async def show_plan(
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
     plan = await visit.api.reconcile.get_plan(plan_id, skip=paging.skip, limit=ROWS)
+    kb = await _find_knowledge_base(visit, plan.kb_id) if plan.kb_id is not None else None
 
     def address_of_page(page: int | None) -> str:
         return visit.address(SECTION, DRIFT, "plans", plan_id, page=page)
@@ -83,6 +86,7 @@ async def show_plan(
         "drift_plan.html",
         part="_drift_plan.html",
         plan=plan,
+        kb=kb,
         paging=paging,
         done=done,
         status_of_plan=status_of_plan,
@@ -91,6 +95,16 @@ async def show_plan(
         address_here=address_of_page(paging.page if paging.page > 1 else None),
         changes_by_itself=plan.state in UNFINISHED_PLANS,
     )
+
+
+async def _find_knowledge_base(visit: Visit, kb_id: str) -> KnowledgeBaseView | None:
+    """Return the knowledge base of a plan; None if it was deleted meanwhile, because plans outlive it."""
+    try:
+        return await visit.api.knowledge_bases.get(kb_id)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return None
 
 
 @router.get("/plans/{plan_id}/apply")

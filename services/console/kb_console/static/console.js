@@ -220,6 +220,11 @@ document.addEventListener("asked", (event) => {
   if (triedForm) triedForm.action = event.detail.data;
   if (!("keepsQuestion" in event.target.dataset)) event.target.elements.question.value = "";
 });
+// An answer that does not arrive: the page says so, and the form keeps a question that was not asked.
+for (const name of ["htmx:error", "htmx:sse:error"]) document.addEventListener(name, (event) => {
+  const refused = document.getElementById("refused");
+  if (refused && event.target.id === "ask") refused.textContent = "The console was not reached, or the connection was lost. Reload the page, or ask again.";
+});
 // What is tried is what was saved: the page says so as soon as the form differs from it.
 if (triedForm && document.getElementById("unsaved").hidden) {
   const differs = (field) => {

@@ -15,7 +15,7 @@ from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.usage.time_range import RANGES, ShownRange
 from kb_contracts.api.insights import Insight, SearchInsight
-from kb_contracts.api.search import SearchOrigin
+from kb_contracts.api.search import LoggedOrigin
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 INSIGHTS: Final = "insights"
@@ -33,7 +33,8 @@ _ORIGINS: Final = [
     ("sdk", "programs"),
     ("console", "this console"),
     ("cli", "command line"),
-    ("dashboard", "dashboards"),
+    ("agent", "agents"),
+    ("mcp", "MCP clients"),
 ]
 
 router = APIRouter(prefix=f"{OF_ORGANIZATION}/{INSIGHTS}")
@@ -48,14 +49,14 @@ async def show(
     paging: Paging,
     by: Insight = "top",
     kb: Annotated[str, Query(max_length=100)] = "",
-    origin: SearchOrigin | Literal[""] = "",
+    origin: LoggedOrigin | Literal[""] = "",
 ) -> HTMLResponse:
     time: dict[str, Any] = {"since": shown_range.since, "until": shown_range.until}
     kb_id, searches_from = kb or None, origin or None
     insights = visit.api.insights
     calls: list[Awaitable[Any]] = [
-        insights.count_searches(group_by="day", kb_id=kb_id, **time),
-        insights.count_searches(group_by="kb", **time),
+        insights.count_searches(group_by="day,origin" if origin else "day", kb_id=kb_id, **time),
+        insights.count_searches(group_by="origin,kb" if origin else "kb", **time),
         insights.list_queries(by=by, kb_id=kb_id, origin=searches_from, skip=paging.skip, limit=ROWS, **time),
         insights.list_citations(by="most_cited", kb_id=kb_id, origin=searches_from, limit=_CITED, **time),
         insights.list_citations(by="never_cited", kb_id=kb_id, origin=searches_from, limit=_CITED, **time),
@@ -63,7 +64,8 @@ async def show(
     ]
     searches, of_kbs, queries, cited, uncited, kbs = await run_all_or_cancel(calls)
     names = {each.kb_id: each.name for each in kbs.knowledge_bases}
-    most_searched = _most_searched(of_kbs.groups, names)
+    by_day = _of_origin(searches.groups, origin)
+    most_searched = _most_searched(_of_origin(of_kbs.groups, origin), names)
 
     def address_of(**changed: object) -> str:
         shown = {"range": shown_range.query, "by": by, "kb": kb, "origin": origin}
@@ -81,9 +83,9 @@ async def show(
         origins=_ORIGINS,
         choices=[("", "all"), *names.items()],
         names=names,
-        days=_by_day(searches.groups, shown_range.days()),
-        searches=sum(each.searches for each in searches.groups),
-        without_results=sum(each.without_results for each in searches.groups),
+        days=_by_day(by_day, shown_range.days()),
+        searches=sum(each.searches for each in by_day),
+        without_results=sum(each.without_results for each in by_day),
         queries=queries,
         cited=cited.documents,
         uncited=uncited,
@@ -94,6 +96,10 @@ async def show(
         address_of_order=lambda order: address_of(by=order),
         address_of_test=lambda query: visit.address(*([LIST, kb] if kb else []), "search", q=query),
     )
+
+
+def _of_origin(groups: Sequence[SearchInsight], origin: str) -> list[SearchInsight]:
+    return [each for each in groups if not origin or each.origin == origin]
 
 
 def _most_searched(groups: Sequence[SearchInsight], names: Mapping[str, str]) -> list[SearchInsight]:
