@@ -74,6 +74,7 @@ def test_a_question_leads_to_the_passage_that_its_answer_cites(
     answer, thread = turn.locator(".answer").inner_text(), page.url
     page.reload()
     expect(turn.locator(".answer")).to_have_text(answer, use_inner_text=True)
+    expect(page.locator("#chosen")).to_have_text("Boilers")
     page.get_by_text("Answers come from").click()
     expect(page.get_by_role("checkbox", name="Boilers")).to_be_checked()
     turn.locator(".answer .chip").first.click()

@@ -88,6 +88,15 @@ async def test_who_answers_is_in_the_address_and_in_the_run(
     assert {name: body[name] for name in body if name not in {"messages", "thread_id", "document_id"}} == sent
 
 
+async def test_a_page_says_where_answers_come_from_before_it_is_unfolded(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["GET /knowledge-bases"]["knowledge_bases"][0]["name"] = "Leave & travel"
+    page = (await reader.get(f"{CHAT}?kb={KB_ID}&kb=gone&model=gpt-4o")).text
+    assert '<strong id="chosen">gpt-4o, Leave &amp; travel, gone</strong>' in page
+    assert '<strong id="chosen">gone-too</strong>' in (await reader.get(f"{CHAT}?with=gone-too")).text
+
+
 async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.AsyncClient, api: FakeApi) -> None:
     nowhere = await reader.post(CHAT, data={"question": "Where <b>?"})
     assert (nowhere.status_code, "Choose a knowledge base" in nowhere.text) == (422, True)

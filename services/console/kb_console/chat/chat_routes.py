@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from kb_client.errors import ApiError, KbClientError
 from kb_console.addresses import OF_ORGANIZATION, own_address
 from kb_console.chat.answer_places import AnswerPlace, AskedQuestion, answer_question, refuse_in_place
-from kb_console.chat.chat_choice import ChatChoice, choice_of_address
+from kb_console.chat.chat_choice import AGENT, PROMPT, ChatChoice, choice_of_address
 from kb_console.chat.conversations import ShownThread, begin_thread, read_thread, turns_of_thread
 from kb_console.dependencies import Visit, Visitor
 from kb_console.documents.document_choices import read_document_choices
@@ -54,6 +54,13 @@ class ChatOptions:
     prompts: list[PromptView]
     models: list[ChatModelView]
     documents: list[DocumentSummary]
+
+    def names_of(self, choice: ChatChoice) -> list[str]:
+        """Return the names of what was chosen, in the order of the page. What is not known has only its id."""
+        names = {AGENT + agent.agent_id: agent.name for agent in self.agents}
+        names |= {PROMPT + prompt.prompt_id: prompt.name for prompt in self.prompts}
+        names |= {kb.kb_id: kb.name for kb in self.knowledge_bases}
+        return [names.get(each, each) for each in (choice.answerer, choice.model, *choice.kb_ids) if each]
 
 
 @router.get("/chat")
@@ -164,6 +171,7 @@ async def _render(
         _read_options(visit),
         read_thread(visit, thread_id, paging),
     )
+    choice = choice or _choose(options, thread)
     return render_page(
         request,
         "chat.html",
@@ -173,7 +181,8 @@ async def _render(
         older=older,
         has_older=threads.total_count > (older + 1) * _THREADS,
         options=options,
-        choice=choice or _choose(options, thread),
+        choice=choice,
+        chosen=options.names_of(choice),
         question=question,
         problem=problem,
         longest_question=MAX_MESSAGE_CHARACTERS,
