@@ -166,3 +166,25 @@ def test_without_a_script_one_can_read_search_create_and_delete(
     expect(page.get_by_text("was deleted")).to_be_visible()
     assert pumps
     context.close()
+
+
+@pytest.mark.long
+def test_without_a_script_files_are_uploaded_and_found(
+    browser: Browser, console: ConsoleUnderTest, pumps: str, tmp_path: Path
+) -> None:
+    files = [tmp_path / "valve.md", tmp_path / "seal.md"]
+    for file in files:
+        file.write_text(f"# {file.stem}\n\nThe {file.stem} is in the third drawer.")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    sign_in(page, console)
+    page.goto(console.url(f"/{pumps}/documents"))
+    page.get_by_label("Upload files").set_input_files(files)
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="The files were received")).to_be_visible()
+    listed = f"/knowledge-bases/{pumps}/documents?name_search="
+    eventually(lambda: all(console.call("GET", listed + file.stem)["total_count"] == 1 for file in files))
+    page.reload()
+    expect(page.get_by_role("row").filter(has_text="valve.md").locator(".badge")).to_have_text("indexed")
+    context.close()
