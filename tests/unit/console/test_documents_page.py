@@ -56,6 +56,26 @@ async def test_documents_are_filtered_and_entries_lead_to_themselves(reader: htt
     assert "Show all" in (await reader.get(f"{DOCUMENTS}?tag=x")).text
 
 
+async def test_documents_in_no_knowledge_base_are_not_offered_with_states_that_they_can_not_have(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page = (await reader.get(f"{DOCUMENTS}?in_no_kb=true")).text
+    assert ('value="indexed"' in page, 'value="empty"' in page, 'value="failed"' in page) == (False, False, True)
+    assert 'value="indexed"' in (await reader.get(DOCUMENTS)).text
+    fields = [{"field": "in_no_kb", "message": "Leave it out."}]
+    api.refuse("GET /documents", 422, "validation-error", fields=fields)
+    refused = await reader.get(f"{DOCUMENTS}?in_no_kb=true&status=indexed&q=hand")
+    assert (refused.status_code, "Leave it out." in refused.text) == (422, True)
+    for kept in (
+        'value="hand"',
+        '<option value="indexed" selected>',
+        'value="true" aria-describedby="in-no-kb" checked',
+    ):
+        assert kept in refused.text, "the filters are kept"
+    part = await reader.get(f"{DOCUMENTS}?in_no_kb=true&status=indexed", headers={"HX-Request-Type": "partial"})
+    assert ("Leave it out." in part.text, "<h1>" in part.text) == (True, False)
+
+
 async def test_a_deletion_is_confirmed_with_its_numbers_and_says_what_was_refused(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
