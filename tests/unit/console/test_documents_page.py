@@ -56,6 +56,17 @@ async def test_documents_are_filtered_and_entries_lead_to_themselves(reader: htt
     assert "Show all" in (await reader.get(f"{DOCUMENTS}?tag=x")).text
 
 
+async def test_the_address_of_a_document_leads_to_where_it_is(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    document: Any = api.answers[f"GET /documents/{DOCUMENT_ID}"]
+    kb_id = document["knowledge_bases"][0]["kb_id"]
+    led = (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"]
+    assert led == f"/console/orgs/acme/knowledge-bases/{kb_id}/documents/{DOCUMENT_ID}"
+    document["knowledge_bases"] = []
+    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"].startswith(f"{DOCUMENTS}?q=")
+    api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
+    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).status_code == 404
+
+
 async def test_documents_in_no_knowledge_base_are_not_offered_with_states_that_they_can_not_have(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

@@ -132,6 +132,20 @@ async def test_insights_tell_how_long_a_document_takes_without_a_call_for_each_k
     assert "<td>not known</td>" in (await reader.get(f"{ORG}/insights")).text
 
 
+async def test_insights_lead_to_the_documents_and_entries_that_are_cited_or_never_are(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    [cited, *_] = api.answers["GET /insights/citations"]["documents"]
+    entry = {**cited, "document_id": "entry-a"}
+    api.answers["GET /insights/citations"]["documents"] = [cited, entry]
+    document_id = cited["document_id"]
+    shown = (await reader.get(f"{ORG}/insights")).text
+    assert shown.count(f'href="{ORG}/documents/{document_id}"') == 2, "cited, and never cited"
+    assert shown.count(f'href="{ORG}/knowledge/entries/a"') == 2
+    shown = (await reader.get(f"{ORG}/insights?kb={KB_ID}")).text
+    assert f'href="{ORG}/knowledge-bases/{KB_ID}/documents/{document_id}"' in shown
+
+
 async def test_insights_without_searches_citations_or_knowledge_bases_say_so(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

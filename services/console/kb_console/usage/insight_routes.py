@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from kb_console.addresses import LIST, OF_ORGANIZATION
-from kb_console.dependencies import Visitor
+from kb_console.addresses import DOCUMENTS, LIST, OF_ORGANIZATION
+from kb_console.dependencies import Visit, Visitor
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.usage.time_range import RANGES, ShownRange
 from kb_contracts.api.insights import Insight, SearchInsight
 from kb_contracts.api.search import LoggedOrigin
+from kb_contracts.reserved_ids import find_entry_id
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 INSIGHTS: Final = "insights"
@@ -90,7 +91,15 @@ async def show(
         address_of_page=lambda page: address_of(page=page),
         address_of_order=lambda order: address_of(by=order),
         address_of_test=lambda query: visit.address(*([LIST, kb] if kb else []), "search", q=query),
+        address_of_document=lambda document_id: _address_of_document(visit, document_id, kb=kb),
     )
+
+
+def _address_of_document(visit: Visit, document_id: str, *, kb: str) -> str:
+    entry_id = find_entry_id(document_id)
+    if entry_id is not None:
+        return visit.address("knowledge", "entries", entry_id)
+    return visit.address(*([LIST, kb] if kb else []), DOCUMENTS, document_id)
 
 
 def _most_searched(groups: Sequence[SearchInsight], names: Mapping[str, str]) -> list[SearchInsight]:
