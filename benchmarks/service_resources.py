@@ -2,7 +2,8 @@
 
 Each service runs in a Python of its own, as in a container; in the local stack they share memory with each other.
 Under load, `--docs` documents are indexed as fast as possible, while `--clients` clients search without a pause. Then
-the runner of sources reads a web site of 200 pages and a PDF, with the processes that parse them.
+the runner of sources reads a web site of 200 pages and a PDF, with the processes that parse them. At last, people
+read all pages of the console, `--pages-per-s` of them.
 Memory is the greatest resident set of the process since its start (VmHWM), CPU is in cores: 0.5 is half of one.
 docs/how-to/deploy-on-kubernetes.md derives the resources of the containers from these figures.
 """
@@ -22,6 +23,7 @@ import httpx
 import psutil
 
 from benchmarks import command
+from benchmarks.console_reading import PageReaders
 from benchmarks.indexing import corpus
 from benchmarks.indexing.system import until
 from benchmarks.source_reading import read_sources, watched_children
@@ -39,6 +41,7 @@ SERVICES: Final = {
     "kb-reconciler": "kb_reconciler",
     "kb-knowledge": "kb_knowledge",
     "kb-knowledge-runner": "kb_knowledge.runner",
+    "kb-console": "kb_console",
 }
 TAG: Final = "measured"
 OF_SITE: Final = {"KB_ALLOW_PRIVATE_PROVIDERS": "true", "KB_CRAWL_DELAY_S": "0"}
@@ -66,6 +69,8 @@ def main() -> None:
     parser.add_argument("--dims", type=int, default=1_536, help="of the vectors")
     parser.add_argument("--clients", type=int, default=4, help="searches that run at the same time")
     parser.add_argument("--idle-s", type=float, default=60)
+    parser.add_argument("--pages-per-s", type=float, default=5, help="that people read in the console")
+    parser.add_argument("--reading-s", type=float, default=60, help="time in which they do")
     command.run(parser, _measure)
 
 
@@ -86,7 +91,15 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             "cores": round(parsers.cpu_s / sources["seconds"], 3),
             "memory_mib": parsers.memory_mib,
         }
-        return {"idle": idle, "loaded": loaded, "searches": answered(), "sources": sources}
+        readers = PageReaders(stack, kb_id, pages_per_s=options.pages_per_s)
+        reading = await _usage_during(services.values(), readers.read(seconds=options.reading_s))
+        return {
+            "idle": idle,
+            "loaded": loaded,
+            "searches": answered(),
+            "sources": sources,
+            "reading": {**reading, "pages": dict(readers.answered)},
+        }
 
 
 @asynccontextmanager
@@ -94,7 +107,8 @@ async def _running_services(stack: Stack) -> AsyncIterator[dict[str, ServiceProc
     services = {}
     for name, package in SERVICES.items():
         port = stack.ports.reserve(name)
-        env = stack.environment | OF_SITE | {"KB_HTTP_HOST": LOOPBACK, "KB_HTTP_PORT": str(port)}
+        own = {"KB_HTTP_HOST": LOOPBACK, "KB_HTTP_PORT": str(port), "KB_BASE_URL": stack.base_url}
+        env = stack.environment | OF_SITE | own
         services[name] = ServiceProcess(name, package, port=port, log=stack.home.log(name), env=env)
     try:
         await run_all_or_cancel(service.start() for service in services.values())

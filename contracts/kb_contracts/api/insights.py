@@ -135,6 +135,12 @@ class SearchInsight(BaseModel):
     without_results: int = Field(description="Number of searches that were answered without a result.")
     failed: int = Field(description="Number of searches that were refused or could not be answered.")
     mean_ms: float = Field(description="Mean duration in milliseconds.")
+    mean_indexing_s: float | None = Field(
+        default=None,
+        description="Time that indexing a document of the knowledge base took, in seconds: the mean of the documents "
+        "that were indexed last, at most a thousand. Only for the ten knowledge bases with the most searches in the "
+        "answer; null for others, and without documents.",
+    )
 
 
 class SearchInsights(BaseModel):
@@ -151,6 +157,7 @@ class SearchInsights(BaseModel):
                     "without_results": 1,
                     "failed": 0,
                     "mean_ms": 61.3,
+                    "mean_indexing_s": 0.412,
                 }
             ],
         }

@@ -67,8 +67,9 @@ ROUTERS: Final = (
     overview_routes.router,
     document_routes.router,
     document_facts.router,
-    organization_documents.router,
+    # Before the route that takes `upload-states` for the id of a document.
     upload_states.router,
+    organization_documents.router,
     search_routes.router,
     operations_routes.router,
     dead_letter_routes.router,

@@ -44,7 +44,7 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
         progress=progress(undone, with_tags),
         eta_s=round(undone / pace, 1) if undone and pace else None,
         last_indexed_at=await document_index.find_last_indexed_at(database, key),
-        mean_indexing_s=None if recent.duration_s is None else round(recent.duration_s, 3),
+        mean_indexing_s=recent.mean_indexing_s,
         cache_hit_ratio=recent.cache_hit_ratio,
         spus=ever.spus,
         usd=ever.nano_usd / NANO_USD,

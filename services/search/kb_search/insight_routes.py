@@ -22,6 +22,7 @@ from kb_contracts.api.insights import (
 )
 from kb_contracts.api.model import Timestamp
 from kb_search.dependencies import Database, Reader
+from kb_search.most_searched import measure_most_searched
 from kb_search.store import runs, uncited_documents
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
@@ -172,6 +173,7 @@ async def searches(
         ),
     ] = "day",
     kb_id: InsightKbId = None,
+    origin: Annotated[Origin | None, Query(description="Only searches of clients of this kind.")] = None,
     since: Since = None,
     until: Until = None,
 ) -> SearchInsights:
@@ -180,10 +182,11 @@ async def searches(
     """
     since, until = _time_range(since, until)
     groups = {each for each in get_args(SearchGroup) if each in group_by.split(",")}
-    counted = await query_log.count_searches(
-        database, caller.organization_id, groups, since=since, until=until, kb_id=kb_id
-    )
-    return SearchInsights(since=since, until=until, groups=[SearchInsight(**asdict(each)) for each in counted])
+    wanted = SearchesWanted(since, until, kb_id=kb_id, origin=origin)
+    counted = await query_log.count_searches(database, caller.organization_id, groups, wanted=wanted)
+    indexing_s = await measure_most_searched(database, caller.organization_id, counted)
+    found = [SearchInsight(**asdict(each), mean_indexing_s=indexing_s.get(each.kb_id or "")) for each in counted]
+    return SearchInsights(since=since, until=until, groups=found)
 
 
 def _time_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:

@@ -48,6 +48,11 @@ class RecentIndexing:
     documents_per_s: float | None
     """Pace of the last minutes; None if no document was indexed then."""
 
+    @property
+    def mean_indexing_s(self) -> float | None:
+        """The mean time that a document took, to the millisecond."""
+        return None if self.duration_s is None else round(self.duration_s, 3)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:

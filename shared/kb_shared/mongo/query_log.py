@@ -181,21 +181,16 @@ async def count_searches(
     organization_id: str,
     group_by: Collection[SearchGroup],
     *,
-    since: datetime,
-    until: datetime,
-    kb_id: str | None = None,
+    wanted: SearchesWanted,
 ) -> list[SearchCount]:
     """Count searches by day, origin and KB, in this order. A search of several KBs counts in each of them."""
-    match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
-    if kb_id is not None:
-        match["kb_ids"] = kb_id
     by_kb: list[Row] = [{"$unwind": "$kb_ids"}] if "kb" in group_by else []
-    if by_kb and kb_id is not None:
-        by_kb.append({"$match": {"kb_ids": kb_id}})
+    if by_kb and wanted.kb_id is not None:
+        by_kb.append({"$match": {"kb_ids": wanted.kb_id}})
     fields = {_GROUP_FIELDS[each]: _GROUPS[each] for each in _GROUPS if each in group_by}
     rows = await database[NAME].aggregate(
         [
-            {"$match": match},
+            {"$match": wanted.query(organization_id)},
             *by_kb,
             {
                 "$group": {

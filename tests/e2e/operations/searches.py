@@ -105,7 +105,9 @@ async def check_count_searches(organization: StockedOrganization) -> None:
     for shown, (group, members) in zip(answer.groups, sorted(groups.items()), strict=True):
         origin, kb_id = group
         counts = _counts(members)
-        assert_shows(shown, {"origin": origin, "kb_id": kb_id, **counts})
+        took = [row["work"]["duration_s"] for row in await organization.rows("document_index", kb_id=kb_id)]
+        mean_s = pytest.approx(sum(took) / len(took), abs=0.001) if took else None
+        assert_shows(shown, {"origin": origin, "kb_id": kb_id, "mean_indexing_s": mean_s, **counts})
     _assert_last_thirty_days(answer)
 
 

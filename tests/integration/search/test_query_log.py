@@ -13,11 +13,12 @@ from fastapi import FastAPI
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
 from kb_search.log_queries import QueryLog
+from kb_search.most_searched import MEASURED, measure_most_searched
 from kb_search.settings import SearchSettings
-from kb_shared.mongo import api_keys, query_log
+from kb_shared.mongo import api_keys, document_index, knowledge_bases, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.query_log import LoggedQuery
+from kb_shared.mongo.query_log import LoggedQuery, SearchCount
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller, key_for
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 from tests.waiting import until
@@ -285,7 +286,37 @@ async def test_searches_are_counted_by_day_origin_and_knowledge_base(
 
     assert await counted("day") == [("2026-05-01", None, None, 2, 1), ("2026-05-02", None, None, 1, 0)]
     assert await counted("origin") == [(None, "cli", None, 1, 1), (None, "sdk", None, 2, 0)]
+    assert await counted("day", origin="cli") == [("2026-05-01", None, None, 1, 1)]
     assert await counted("kb,day", kb_id=kbs[1]) == [
         ("2026-05-01", None, kbs[1], 1, 1),
         ("2026-05-02", None, kbs[1], 1, 0),
     ]
+
+
+async def test_the_most_searched_knowledge_bases_tell_how_long_a_document_takes(search_database: Database) -> None:
+    kb_ids = [f"65f0000000000000000000{number:02d}" for number in range(MEASURED + 2)]
+    *kept, deleted = kb_ids
+    await search_database[knowledge_bases.NAME].insert_many(
+        [{"_id": kb_id, "organization_id": ORGANIZATION, "name": kb_id} for kb_id in kept]
+    )
+    await search_database[document_index.NAME].insert_many(
+        [
+            {
+                "_id": f"{kb_id}/{document_id}",
+                "organization_id": ORGANIZATION,
+                "kb_id": kb_id,
+                "document_id": document_id,
+                "indexed_at": NOW,
+                "work": {"duration_s": duration_s, "embeddings": 1, "cached": 0},
+            }
+            for kb_id in kb_ids
+            for document_id, duration_s in (("a", 1.0), ("b", 2.0))
+        ]
+    )
+    counted = [
+        SearchCount(searches=number, without_results=0, failed=0, mean_ms=1.0, kb_id=kb_id)
+        for number, kb_id in enumerate(kb_ids, start=1)
+    ]
+    measured = await measure_most_searched(search_database, ORGANIZATION, counted)
+    assert measured == dict.fromkeys(kept[1:], 1.5), f"neither the least searched one nor {deleted}, which is gone"
+    assert await measure_most_searched(search_database, "other", counted) == {}

@@ -56,6 +56,37 @@ async def test_documents_are_filtered_and_entries_lead_to_themselves(reader: htt
     assert "Show all" in (await reader.get(f"{DOCUMENTS}?tag=x")).text
 
 
+async def test_the_address_of_a_document_leads_to_where_it_is(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    document: Any = api.answers[f"GET /documents/{DOCUMENT_ID}"]
+    kb_id = document["knowledge_bases"][0]["kb_id"]
+    led = (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"]
+    assert led == f"/console/orgs/acme/knowledge-bases/{kb_id}/documents/{DOCUMENT_ID}"
+    document["knowledge_bases"] = []
+    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"].startswith(f"{DOCUMENTS}?q=")
+    api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
+    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).status_code == 404
+
+
+async def test_documents_in_no_knowledge_base_are_not_offered_with_states_that_they_can_not_have(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page = (await reader.get(f"{DOCUMENTS}?in_no_kb=true")).text
+    assert ('value="indexed"' in page, 'value="empty"' in page, 'value="failed"' in page) == (False, False, True)
+    assert 'value="indexed"' in (await reader.get(DOCUMENTS)).text
+    fields = [{"field": "in_no_kb", "message": "Leave it out."}]
+    api.refuse("GET /documents", 422, "validation-error", fields=fields)
+    refused = await reader.get(f"{DOCUMENTS}?in_no_kb=true&status=indexed&q=hand")
+    assert (refused.status_code, "Leave it out." in refused.text) == (422, True)
+    for kept in (
+        'value="hand"',
+        '<option value="indexed" selected>',
+        'value="true" aria-describedby="in-no-kb" checked',
+    ):
+        assert kept in refused.text, "the filters are kept"
+    part = await reader.get(f"{DOCUMENTS}?in_no_kb=true&status=indexed", headers={"HX-Request-Type": "partial"})
+    assert ("Leave it out." in part.text, "<h1>" in part.text) == (True, False)
+
+
 async def test_a_deletion_is_confirmed_with_its_numbers_and_says_what_was_refused(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

@@ -89,6 +89,15 @@ async def test_a_provider_is_set_tested_paused_and_its_key_is_never_shown_again(
         assert f"POST /llm-providers/openai/{action}" in api.calls
 
 
+async def test_providers_name_the_knowledge_bases_that_they_embed_for(admin: httpx.AsyncClient, api: FakeApi) -> None:
+    kb = api.answers["GET /knowledge-bases"]["knowledge_bases"][0]
+    kb["embedding_model"] = "text-embedding-3-small"
+    assert f'/knowledge-bases/{kb["kb_id"]}"' in (await admin.get(PROVIDERS)).text
+    kb["embedding_model"] = "one-of-another-provider"
+    shown = (await admin.get(PROVIDERS)).text
+    assert (f'/knowledge-bases/{kb["kb_id"]}"' in shown, "no knowledge base" in shown) == (False, True)
+
+
 async def test_before_a_provider_is_deleted_the_knowledge_bases_that_use_it_are_named(
     admin: httpx.AsyncClient, api: FakeApi
 ) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import httpx
-import pytest
 
 from kb_console.usage.time_range import time_range
 from kb_console.usage.usage_table import MOST_GROUPS, OTHERS, daily_table, forecast, share_of_month
@@ -115,14 +114,36 @@ async def test_insights_lead_from_a_query_to_its_search_test(reader: httpx.Async
 
 
 async def test_insights_of_one_kind_of_client_count_only_its_searches(reader: httpx.AsyncClient, api: FakeApi) -> None:
-    [group] = api.answers["GET /insights/searches"]["groups"]
-    groups = [{**group, "origin": "sdk", "searches": 11}, {**group, "origin": "mcp", "searches": 31}]
-    api.answers["GET /insights/searches"]["groups"] = groups
-    shown = (await reader.get(f"{ORG}/insights?origin=mcp")).text
-    assert "<dt>Searches</dt><dd>31</dd>" in shown
-    assert api.queries["GET /insights/searches"]["group_by"] in {"day,origin", "origin,kb"}
+    await reader.get(f"{ORG}/insights?origin=mcp")
+    for call in ("searches", "queries", "citations"):
+        assert api.queries[f"GET /insights/{call}"]["origin"] == "mcp"
     offered = (await reader.get(f"{ORG}/insights?origin=dashboard")).status_code
     assert offered == 422, "the API knows it as console"
+
+
+async def test_insights_tell_how_long_a_document_takes_without_a_call_for_each_knowledge_base(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    [group] = api.answers["GET /insights/searches"]["groups"]
+    group["mean_indexing_s"] = 95.0
+    assert "<td>95 s</td>" in (await reader.get(f"{ORG}/insights")).text
+    assert not [call for call in api.queries if call.endswith("/stats")]
+    group["mean_indexing_s"] = None
+    assert "<td>not known</td>" in (await reader.get(f"{ORG}/insights")).text
+
+
+async def test_insights_lead_to_the_documents_and_entries_that_are_cited_or_never_are(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    [cited, *_] = api.answers["GET /insights/citations"]["documents"]
+    entry = {**cited, "document_id": "entry-a"}
+    api.answers["GET /insights/citations"]["documents"] = [cited, entry]
+    document_id = cited["document_id"]
+    shown = (await reader.get(f"{ORG}/insights")).text
+    assert shown.count(f'href="{ORG}/documents/{document_id}"') == 2, "cited, and never cited"
+    assert shown.count(f'href="{ORG}/knowledge/entries/a"') == 2
+    shown = (await reader.get(f"{ORG}/insights?kb={KB_ID}")).text
+    assert f'href="{ORG}/knowledge-bases/{KB_ID}/documents/{document_id}"' in shown
 
 
 async def test_insights_without_searches_citations_or_knowledge_bases_say_so(
@@ -135,11 +156,3 @@ async def test_insights_without_searches_citations_or_knowledge_bases_say_so(
     shown = (await reader.get(f"{ORG}/insights")).text
     for words in ("Nothing was searched", "no such query", "No answer has cited", "Every indexed document"):
         assert words in shown
-
-
-@pytest.mark.parametrize("status", [404, 500])
-async def test_a_knowledge_base_that_was_deleted_meanwhile_is_no_error_of_insights(
-    reader: httpx.AsyncClient, api: FakeApi, status: int
-) -> None:
-    api.refuse(f"GET /knowledge-bases/{KB_ID}/stats", status, "gone")
-    assert (await reader.get(f"{ORG}/insights")).status_code == (200 if status == 404 else 500)

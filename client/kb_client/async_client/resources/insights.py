@@ -24,6 +24,7 @@ class AsyncInsights(AsyncResource):
         *,
         group_by: str | None = None,
         kb_id: str | None = None,
+        origin: LoggedOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> ApiCall[SearchInsights]:
@@ -36,7 +37,7 @@ class AsyncInsights(AsyncResource):
             "GET",
             "/insights/searches",
             SearchInsights,
-            query={"group_by": group_by, "kb_id": kb_id, "from": since, "to": until},
+            query={"group_by": group_by, "kb_id": kb_id, "origin": origin, "from": since, "to": until},
         )
 
     @listing

@@ -25,6 +25,7 @@ class SyncInsights(SyncResource):
         *,
         group_by: str | None = None,
         kb_id: str | None = None,
+        origin: LoggedOrigin | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> ApiCall[SearchInsights]:
@@ -37,7 +38,7 @@ class SyncInsights(SyncResource):
             "GET",
             "/insights/searches",
             SearchInsights,
-            query={"group_by": group_by, "kb_id": kb_id, "from": since, "to": until},
+            query={"group_by": group_by, "kb_id": kb_id, "origin": origin, "from": since, "to": until},
         )
 
     @listing

@@ -1,22 +1,23 @@
 """All documents of the organization, whatever knowledge bases they are in, and changes of several at once."""
 
+from collections.abc import Awaitable
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Form, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from kb_client.errors import KbClientError
-from kb_console.addresses import DOCUMENTS, OF_ORGANIZATION
+from kb_client.errors import ApiError, KbClientError
+from kb_console.addresses import DOCUMENTS, LIST, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.documents.bulk_edits import BulkEdit, BulkForm, plan_changes
 from kb_console.documents.document_uploads import take_files
 from kb_console.errors import UnusableForm
 from kb_console.pages import render_page
 from kb_console.paging import ROWS
-from kb_console.problems import ShownProblem, describe_refusal
+from kb_console.problems import ShownProblem, describe_problem, describe_refusal
 from kb_console.status_words import OF_DOCUMENT, OF_STAGE
 from kb_contracts.api.document_batches import BatchOutcome
-from kb_contracts.api.document_lists import DocumentListFilter, DocumentSort
+from kb_contracts.api.document_lists import DocumentListFilter, DocumentPage, DocumentSort
 from kb_contracts.api.documents import DocumentView
 from kb_contracts.reserved_ids import find_entry_id
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel, run_two_or_cancel
@@ -24,6 +25,9 @@ from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel, run_two_or
 _MOST_SELECTED: Final = 100
 _MEMBERSHIP_STATES: Final = ("indexed", "empty", "pending", "running", "failed", "paused")
 """States that a document has in a knowledge base, and by which the list can be filtered."""
+_IN_A_KB: Final = frozenset({"indexed", "empty"})
+"""States of documents that a knowledge base has; the others can be of one that is still to come."""
+_NOTHING: Final = DocumentPage(documents=[], total_count=0, next_cursor=None)
 _CHANGING: Final = frozenset({"pending", "running"})
 _Selected = Annotated[list[str] | None, Form(max_length=_MOST_SELECTED)]
 
@@ -43,18 +47,21 @@ async def list_documents(
     cursor: Annotated[str, Query(max_length=2_000)] = "",
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
-    found, known = await run_two_or_cancel(
-        visit.api.documents.list(
-            name_search=q or None,
-            tag_id=tag or None,
-            status=status or None,
-            in_no_kb=in_no_kb or None,
-            sort=sort or None,
-            cursor=cursor or None,
-            limit=ROWS,
+    answer, known = await run_two_or_cancel(
+        _list_or_refusal(
+            visit.api.documents.list(
+                name_search=q or None,
+                tag_id=tag or None,
+                status=status or None,
+                in_no_kb=in_no_kb or None,
+                sort=sort or None,
+                cursor=cursor or None,
+                limit=ROWS,
+            )
         ),
         visit.api.knowledge_bases.list(limit=100),
     )
+    found, problem = (_NOTHING, answer) if isinstance(answer, ShownProblem) else (answer, None)
 
     def address_of(**changed: object) -> str:
         shown = {"q": q, "tag": tag, "status": status, "in_no_kb": "true" if in_no_kb else "", "sort": sort}
@@ -64,6 +71,8 @@ async def list_documents(
         request,
         "organization_documents.html",
         part="_organization_documents.html",
+        status_code=200 if problem is None else problem.status,
+        problem=problem,
         found=found,
         names={kb.kb_id: kb.name for kb in known.knowledge_bases},
         q=q,
@@ -75,14 +84,7 @@ async def list_documents(
         done=done,
         is_filtered=bool(q or tag or status or in_no_kb),
         stages=OF_STAGE,
-        statuses=[
-            ("", "any"),
-            *((name, words.words) for name, words in OF_STAGE.items()),
-            *(
-                (name, OF_DOCUMENT[name].words)
-                for name in ("indexed", "empty", "pending", "running", "failed", "paused")
-            ),
-        ],
+        statuses=_statuses(status, in_no_kb=in_no_kb),
         find_entry_id=find_entry_id,
         address_of_sort=lambda by: address_of(sort=by),
         address_first=address_of(),
@@ -92,6 +94,35 @@ async def list_documents(
             placement.status in _CHANGING for document in found.documents for placement in document.knowledge_bases
         ),
     )
+
+
+async def _list_or_refusal(listing: Awaitable[DocumentPage]) -> DocumentPage | ShownProblem:
+    """Return the documents, or why the API can't filter by this, which is shown in place of the list."""
+    try:
+        return await listing
+    except ApiError as error:
+        if error.status != 422:
+            raise
+        return describe_problem(error)
+
+
+def _statuses(chosen: str, *, in_no_kb: bool) -> list[tuple[str, str]]:
+    """Return the states to choose from, in words: of documents in no knowledge base only those that they can have."""
+    possible = [name for name in _MEMBERSHIP_STATES if name == chosen or not (in_no_kb and name in _IN_A_KB)]
+    return [
+        ("", "any"),
+        *((name, words.words) for name, words in OF_STAGE.items()),
+        *((name, OF_DOCUMENT[name].words) for name in possible),
+    ]
+
+
+@router.get("/documents/{document_id}")
+async def lead_to_document(visit: Visitor, document_id: str) -> RedirectResponse:
+    """Lead to the page of a document in the first knowledge base that has it, or to its row in the list."""
+    document = await visit.api.documents.get(document_id)
+    if document.knowledge_bases:
+        return RedirectResponse(visit.address(LIST, document.knowledge_bases[0].kb_id, DOCUMENTS, document_id), 303)
+    return RedirectResponse(visit.address(DOCUMENTS, q=document.document_name or ""), 303)
 
 
 @router.post("/documents/uploads")

@@ -7,15 +7,14 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from kb_client import AsyncClient
-from kb_client.errors import ApiError
-from kb_console.addresses import LIST, OF_ORGANIZATION
-from kb_console.dependencies import Visitor
+from kb_console.addresses import DOCUMENTS, LIST, OF_ORGANIZATION
+from kb_console.dependencies import Visit, Visitor
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
 from kb_console.usage.time_range import RANGES, ShownRange
 from kb_contracts.api.insights import Insight, SearchInsight
 from kb_contracts.api.search import LoggedOrigin
+from kb_contracts.reserved_ids import find_entry_id
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 INSIGHTS: Final = "insights"
@@ -55,8 +54,8 @@ async def show(
     kb_id, searches_from = kb or None, origin or None
     insights = visit.api.insights
     calls: list[Awaitable[Any]] = [
-        insights.count_searches(group_by="day,origin" if origin else "day", kb_id=kb_id, **time),
-        insights.count_searches(group_by="origin,kb" if origin else "kb", **time),
+        insights.count_searches(group_by="day", kb_id=kb_id, origin=searches_from, **time),
+        insights.count_searches(group_by="kb", origin=searches_from, **time),
         insights.list_queries(by=by, kb_id=kb_id, origin=searches_from, skip=paging.skip, limit=ROWS, **time),
         insights.list_citations(by="most_cited", kb_id=kb_id, origin=searches_from, limit=_CITED, **time),
         insights.list_citations(by="never_cited", kb_id=kb_id, origin=searches_from, limit=_CITED, **time),
@@ -64,8 +63,6 @@ async def show(
     ]
     searches, of_kbs, queries, cited, uncited, kbs = await run_all_or_cancel(calls)
     names = {each.kb_id: each.name for each in kbs.knowledge_bases}
-    by_day = _of_origin(searches.groups, origin)
-    most_searched = _most_searched(_of_origin(of_kbs.groups, origin), names)
 
     def address_of(**changed: object) -> str:
         shown = {"range": shown_range.query, "by": by, "kb": kb, "origin": origin}
@@ -83,23 +80,26 @@ async def show(
         origins=_ORIGINS,
         choices=[("", "all"), *names.items()],
         names=names,
-        days=_by_day(by_day, shown_range.days()),
-        searches=sum(each.searches for each in by_day),
-        without_results=sum(each.without_results for each in by_day),
+        days=_by_day(searches.groups, shown_range.days()),
+        searches=sum(each.searches for each in searches.groups),
+        without_results=sum(each.without_results for each in searches.groups),
         queries=queries,
         cited=cited.documents,
         uncited=uncited,
-        most_searched=most_searched,
-        indexing_s=await _mean_indexing_s(visit.api, [each.kb_id for each in most_searched if each.kb_id]),
+        most_searched=_most_searched(of_kbs.groups, names),
         paging=paging,
         address_of_page=lambda page: address_of(page=page),
         address_of_order=lambda order: address_of(by=order),
         address_of_test=lambda query: visit.address(*([LIST, kb] if kb else []), "search", q=query),
+        address_of_document=lambda document_id: _address_of_document(visit, document_id, kb=kb),
     )
 
 
-def _of_origin(groups: Sequence[SearchInsight], origin: str) -> list[SearchInsight]:
-    return [each for each in groups if not origin or each.origin == origin]
+def _address_of_document(visit: Visit, document_id: str, *, kb: str) -> str:
+    entry_id = find_entry_id(document_id)
+    if entry_id is not None:
+        return visit.address("knowledge", "entries", entry_id)
+    return visit.address(*([LIST, kb] if kb else []), DOCUMENTS, document_id)
 
 
 def _most_searched(groups: Sequence[SearchInsight], names: Mapping[str, str]) -> list[SearchInsight]:
@@ -115,18 +115,3 @@ def _by_day(groups: Sequence[SearchInsight], days: Sequence[date]) -> list[tuple
         (day, group.searches, group.without_results) if (group := found.get(day.isoformat())) else (day, 0, 0)
         for day in days
     ]
-
-
-async def _mean_indexing_s(api: AsyncClient, kb_ids: Sequence[str]) -> dict[str, float | None]:
-    """Return how long a document takes on average, by knowledge base. One that was deleted meanwhile is absent."""
-
-    async def measure(kb_id: str) -> tuple[str, float | None] | None:
-        try:
-            return kb_id, (await api.knowledge_bases.get_stats(kb_id)).mean_indexing_s
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-
-    measured = await run_all_or_cancel([measure(kb_id) for kb_id in kb_ids])
-    return dict(each for each in measured if each is not None)
