@@ -29,6 +29,10 @@ GATHERED_FOR_S: Final = 0.02
 """Time that a text waits for others to fill its request. More than one new request in this time is of no use."""
 
 
+_CLOCK_STEP_S: Final = 0.001
+"""Step of the clock of an event loop, by which an answer may take no time."""
+
+
 class Pace:
     """Adapts concurrent requests (additive increase, multiplicative decrease), and texts by the time each takes."""
 
@@ -64,6 +68,7 @@ class Pace:
 
     def answered(self, texts: int, *, seconds: float) -> None:
         """Note that a request with so many texts was answered."""
+        seconds = max(seconds, _CLOCK_STEP_S)
         self._soonest_s = min(seconds, self._soonest_s * _FORGOTTEN)
         self._learn(seconds / texts, is_conclusive=seconds > self._aim_s or 2 * texts >= self.texts)
         self._requests.ended(seconds=seconds, may_grow=self.at_once < self._useful_at_once)

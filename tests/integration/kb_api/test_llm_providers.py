@@ -1,9 +1,10 @@
-import socket
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import structlog
 
 from kb_api.provider_keys import reseal_keys
@@ -22,17 +23,18 @@ SECRET = "sk-0123456789-canary-wxyz"
 PUBLIC = "https://proxy.example/v1"
 
 
-@pytest.fixture
-def resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest_asyncio.fixture
+async def resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every name is a public server's; addresses stay what they are, such as that of MongoDB."""
-    resolve = socket.getaddrinfo
+    loop = asyncio.get_running_loop()
+    resolve = loop.getaddrinfo
 
-    def public(host: str, *args: Any, **options: Any) -> list[Any]:
+    async def public(host: str, *args: Any, **options: Any) -> list[Any]:
         if host[0].isdigit():
-            return resolve(host, *args, **options)
+            return await resolve(host, *args, **options)
         return [(None, None, None, "", ("8.8.8.8", 443))]
 
-    monkeypatch.setattr(socket, "getaddrinfo", public)
+    monkeypatch.setattr(loop, "getaddrinfo", public)
 
 
 @pytest.mark.usefixtures("resolved")

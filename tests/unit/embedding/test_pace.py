@@ -185,3 +185,11 @@ def test_a_small_request_to_a_far_provider_makes_the_next_no_smaller() -> None:
     assert pace.texts == MAX_TEXTS
     pace.answered(1, seconds=0.5)
     assert pace.texts == MAX_TEXTS
+
+
+def test_an_answer_that_takes_no_time_by_the_clock_is_a_fast_one() -> None:
+    pace = Pace(deadline_s=DEADLINE_S)
+    pace.answered(1, seconds=0.0)
+    assert pace.texts == MAX_TEXTS
+    pace.answered(MAX_TEXTS, seconds=20.0)
+    assert pace.texts < MAX_TEXTS
