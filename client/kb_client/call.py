@@ -93,6 +93,11 @@ class PageCall(ApiCall[R], Generic[R, T]):
         return replace(self, query={**self.query, "skip": skipped})
 
 
+def joined_values(values: str | Sequence[str] | None) -> str | None:
+    """Return a query parameter with several values, which commas join; one that was not given stays None."""
+    return values if values is None or isinstance(values, str) else ",".join(values)
+
+
 def _segment(identifier: str) -> str:
     if not identifier:
         raise ValueError("an id is empty")

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from kb_client.async_client.document_batches import MAX_TEXT_IN_BATCH_BYTES, AsyncDocumentBatches
 from kb_client.async_client.operation import AsyncResource, listing, operation
-from kb_client.call import ApiCall, BatchProgress, PageCall, UploadedText, UploadProgress
+from kb_client.call import ApiCall, BatchProgress, PageCall, UploadedText, UploadProgress, joined_values
 from kb_client.json_encoding import encode_metadata
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.document_batches import BatchOutcomes
@@ -256,7 +256,7 @@ class AsyncDocuments(AsyncResource):
         name_search: str | None = None,
         tag_id: str | None = None,
         id_prefix: str | None = None,
-        document_ids: Sequence[str] | None = None,
+        document_ids: str | Sequence[str] | None = None,
         status: DocumentListFilter | None = None,
         kb_id: str | None = None,
         in_no_kb: bool | None = None,
@@ -279,7 +279,7 @@ class AsyncDocuments(AsyncResource):
                 "name_search": name_search,
                 "tag_id": tag_id,
                 "id_prefix": id_prefix,
-                "document_ids": None if document_ids is None else ",".join(document_ids),
+                "document_ids": joined_values(document_ids),
                 "status": status,
                 "kb_id": kb_id,
                 "in_no_kb": in_no_kb,

@@ -3,7 +3,7 @@ from typing import Literal
 
 from kb_client.async_client.event_stream import AsyncEventStream
 from kb_client.async_client.operation import AsyncResource, listing
-from kb_client.call import PageCall
+from kb_client.call import PageCall, joined_values
 from kb_contracts.api.events import EventList, OutcomeEventView
 
 
@@ -24,7 +24,7 @@ class AsyncEvents(AsyncResource):
             "GET",
             "/events",
             EventList,
-            query={"after": after, "types": _joined(types), "kb_ids": _joined(kb_ids), "limit": limit},
+            query={"after": after, "types": joined_values(types), "kb_ids": joined_values(kb_ids), "limit": limit},
             items=lambda page: page.events,
         )
 
@@ -46,7 +46,3 @@ class AsyncEvents(AsyncResource):
         return AsyncEventStream(
             self._transport, self.list.describe(after=after, types=types, kb_ids=kb_ids), self._options
         )
-
-
-def _joined(values: str | Sequence[str] | None) -> str | None:
-    return values if values is None or isinstance(values, str) else ",".join(values)

@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from kb_client.call import ApiCall, BatchProgress, PageCall, UploadedText, UploadProgress
+from kb_client.call import ApiCall, BatchProgress, PageCall, UploadedText, UploadProgress, joined_values
 from kb_client.json_encoding import encode_metadata
 from kb_client.sync_client.document_batches import MAX_TEXT_IN_BATCH_BYTES, SyncDocumentBatches
 from kb_client.sync_client.operation import SyncResource, listing, operation
@@ -257,7 +257,7 @@ class SyncDocuments(SyncResource):
         name_search: str | None = None,
         tag_id: str | None = None,
         id_prefix: str | None = None,
-        document_ids: Sequence[str] | None = None,
+        document_ids: str | Sequence[str] | None = None,
         status: DocumentListFilter | None = None,
         kb_id: str | None = None,
         in_no_kb: bool | None = None,
@@ -280,7 +280,7 @@ class SyncDocuments(SyncResource):
                 "name_search": name_search,
                 "tag_id": tag_id,
                 "id_prefix": id_prefix,
-                "document_ids": None if document_ids is None else ",".join(document_ids),
+                "document_ids": joined_values(document_ids),
                 "status": status,
                 "kb_id": kb_id,
                 "in_no_kb": in_no_kb,

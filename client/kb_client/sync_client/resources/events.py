@@ -2,7 +2,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from kb_client.call import PageCall
+from kb_client.call import PageCall, joined_values
 from kb_client.sync_client.event_stream import SyncEventStream
 from kb_client.sync_client.operation import SyncResource, listing
 from kb_contracts.api.events import EventList, OutcomeEventView
@@ -25,7 +25,7 @@ class SyncEvents(SyncResource):
             "GET",
             "/events",
             EventList,
-            query={"after": after, "types": _joined(types), "kb_ids": _joined(kb_ids), "limit": limit},
+            query={"after": after, "types": joined_values(types), "kb_ids": joined_values(kb_ids), "limit": limit},
             items=lambda page: page.events,
         )
 
@@ -47,7 +47,3 @@ class SyncEvents(SyncResource):
         return SyncEventStream(
             self._transport, self.list.describe(after=after, types=types, kb_ids=kb_ids), self._options
         )
-
-
-def _joined(values: str | Sequence[str] | None) -> str | None:
-    return values if values is None or isinstance(values, str) else ",".join(values)
