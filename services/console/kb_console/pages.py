@@ -63,6 +63,7 @@ def _create_environment() -> Environment:
         status_of_document=status_words.status_of_document,
         is_unfinished=status_words.is_unfinished,
         job_words=status_words.OF_JOB,
+        cancellable_jobs=status_words.CANCELLABLE_JOBS,
     )
     return environment
 

@@ -57,6 +57,8 @@ OF_JOB: Final[Mapping[str, str]] = {
     "retry_failed": "Trying failed documents again",
     "resume": "Continuing after the pause",
 }
+CANCELLABLE_JOBS: Final = frozenset({"reindex", "retry_failed"})
+"""Kinds of jobs without which a knowledge base misses nothing."""
 UNFINISHED: Final = frozenset({"creating", "building", "indexing"})
 """States of a knowledge base that change by themselves."""
 

@@ -125,6 +125,28 @@ async def test_a_job_is_cancelled_unless_a_knowledge_base_would_miss_documents(
     assert "Pause the knowledge base instead" in (await reader.get(here)).text
 
 
+@pytest.mark.parametrize(
+    ("page", "call", "jobs"),
+    [
+        (f"{OPERATIONS}/jobs", "GET /jobs", f"{OPERATIONS}/jobs/{KB_ID}"),
+        (f"{ORG}/knowledge-bases/{KB_ID}", f"GET /knowledge-bases/{KB_ID}/jobs", f"{ORG}/knowledge-bases/{KB_ID}/jobs"),
+    ],
+    ids=["all", "of one knowledge base"],
+)
+async def test_a_list_of_jobs_offers_to_cancel_only_what_can_be_cancelled(
+    reader: httpx.AsyncClient, api: FakeApi, page: str, call: str, jobs: str
+) -> None:
+    job = api.answers[call]["jobs"][0]
+    cancel = f'action="{jobs}/{job["job_id"]}/cancel"'
+    for status, kind, is_offered in [
+        ("running", "reindex", True),
+        ("running", "scan", False),
+        ("done", "reindex", False),
+    ]:
+        job.update(status=status, kind=kind)
+        assert (cancel in (await reader.get(page)).text) is is_offered, (status, kind)
+
+
 async def test_several_knowledge_bases_are_paused_after_a_question_and_each_outcome_is_shown(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

@@ -13,8 +13,6 @@ from kb_console.paging import ROWS, Paging
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 JOBS: Final = "jobs"
-_CANCELLABLE: Final = frozenset({"reindex", "retry_failed"})
-"""Kinds without which a knowledge base misses nothing."""
 
 router = APIRouter(prefix=f"{OF_ORGANIZATION}/{SECTION}/{JOBS}")
 
@@ -32,7 +30,6 @@ async def list_jobs(request: Request, visit: Visitor, paging: Paging) -> HTMLRes
         part="_jobs.html",
         found=found,
         paging=paging,
-        cancellable=_CANCELLABLE,
         address_of_page=address_of_page,
         address_of_list=address_of_page(paging.page if paging.page > 1 else None),
         changes_by_itself=any(job.status == "running" for job in found.jobs),
@@ -51,7 +48,6 @@ async def show_job(
         kb=kb,
         job=job,
         done=done,
-        is_cancellable=job.status == "running" and job.kind in _CANCELLABLE,
         changes_by_itself=job.status == "running",
     )
 
