@@ -140,7 +140,7 @@ def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
 
 def test_a_violation_at_a_name_with_unpaired_surrogates_is_valid_text() -> None:
     [wrong] = find_violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
-    wrong.encode()
+    assert wrong.encode().decode() == wrong
 
 
 def test_a_number_too_large_to_divide_breaks_nothing() -> None:
