@@ -120,7 +120,9 @@ class ExplanationView(BaseModel):
             "document_id": "handbook",
             "status": "indexed",
             "reason": "The document is searchable.",
+            "knowledge_base_name": "Handbook",
             "knowledge_base_tag_ids": ["hr"],
+            "knowledge_base_paused_at": None,
             "shared_tag_ids": ["hr"],
             "document": {
                 "document_name": "handbook.pdf",
@@ -149,7 +151,11 @@ class ExplanationView(BaseModel):
     document_id: str
     status: DocumentStatus = Field(description="State of the document in the knowledge base.")
     reason: str = Field(description="Explanation of the state in words.")
+    knowledge_base_name: str
     knowledge_base_tag_ids: list[str] = Field(description="Tags of the knowledge base.")
+    knowledge_base_paused_at: datetime | None = Field(
+        description="Time at which the indexing of the knowledge base was paused; null while it goes on."
+    )
     shared_tag_ids: list[str] = Field(description="Tags that both the document and the knowledge base have.")
     document: DocumentState | None = Field(
         description="State of the document as its events describe it; null if no event of it has come."

@@ -1,7 +1,7 @@
 """Conversations, to which runs belong."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
@@ -33,10 +33,18 @@ class ThreadList(BaseModel):
     next_cursor: NextCursor
 
 
+class RunOfThread(RunSummary):
+    """A run of a conversation."""
+
+    tool_calls: list[dict[str, Any]] | None = Field(
+        default=None, description="Calls of tools, with arguments and results; null if they were not asked for."
+    )
+
+
 class ThreadWithRuns(ThreadView):
     """A conversation with its runs."""
 
     model_config = example({**_THREAD, "runs": [], "total_count": 0})
 
-    runs: list[RunSummary] = Field(description="Runs of the conversation, newest first.")
+    runs: list[RunOfThread] = Field(description="Runs of the conversation, newest first.")
     total_count: int = Field(description="Number of runs on all pages.")

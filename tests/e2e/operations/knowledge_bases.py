@@ -234,6 +234,8 @@ async def check_explain_document(organization: StockedOrganization) -> None:
     job = await organization.row("index_jobs", kb_id=kb_id, document_id=LONG)
     assert (answer.kb_id, answer.document_id, answer.status) == (kb_id, LONG, job["state"])
     assert (answer.knowledge_base_tag_ids, answer.shared_tag_ids) == ([STRICT_TAG], [STRICT_TAG])
+    kb = await organization.row("knowledge_bases", _id=kb_id)
+    assert (answer.knowledge_base_name, answer.knowledge_base_paused_at) == (kb["name"], None)
     assert answer.document is not None
     assert_shows(answer.document, document)
     for event, row in zip(answer.events, document["events"], strict=True):

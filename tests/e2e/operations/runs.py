@@ -117,7 +117,10 @@ async def check_get_thread(organization: StockedOrganization) -> None:
     rows = await organization.rows("runs", thread_id=organization.thread_id)
     assert (answer.thread_id, answer.title, answer.created_at) == (row["_id"], row["title"], row["created_at"])
     assert answer.total_count == len(rows) == 1
-    assert_shows(answer.runs[0], shown_run(rows[0]))
+    assert answer.runs[0].tool_calls is None
+    complete = await organization.client.threads.get(organization.thread_id, with_tool_calls=True)
+    assert complete.runs[0].tool_calls == rows[0]["tool_calls"]
+    assert_shows(complete.runs[0], shown_run(rows[0]))
 
 
 @checks("threads.delete")

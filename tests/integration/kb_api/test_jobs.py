@@ -175,6 +175,9 @@ async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
     )
     listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="paused")
     assert listed["total_count"] == 4
+    document_id = listed["documents"][0]["document_id"]
+    explained = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents/{document_id}/explain")
+    assert explained["knowledge_base_paused_at"] is not None
     await organization.api.life_cycle.advance_all()
     assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["status"] == "indexing"
 

@@ -489,6 +489,17 @@ async def test_a_thread_continues_with_its_answers_and_brings_their_citations_ba
     assert said == [("user", QUESTION[0]["content"]), ("assistant", "A write."), ("user", QUESTION[0]["content"])]
     found = (await asked.author.ask("GET", f"/threads/{thread['thread_id']}")).json()
     assert [len(each["citations"]) for each in found["runs"]] == [0, 1]
+    assert [each["tool_calls"] for each in found["runs"]] == [None, None]
+
+
+async def test_a_thread_returns_the_calls_of_tools_of_its_runs_if_asked_for(asked: Asked) -> None:
+    thread = await asked.author.make("/threads", title="T")
+    searched = await asked.run({"tool_calls": [search()]}, {"text": "A write [1]."}, thread_id=thread["thread_id"])
+    await asked.run({"text": "As I said."}, thread_id=thread["thread_id"])
+    found = (await asked.author.ask("GET", f"/threads/{thread['thread_id']}?with_tool_calls=true")).json()
+    assert [each["tool_calls"] for each in found["runs"]] == [[], searched["tool_calls"]]
+    assert len(searched["tool_calls"]) == 1
+    assert all("messages" not in each for each in found["runs"]), "they contain the results once more"
 
 
 async def test_a_thread_of_long_answers_can_always_be_continued(asked: Asked) -> None:

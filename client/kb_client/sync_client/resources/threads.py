@@ -3,8 +3,7 @@ from kb_client.call import ApiCall, PageCall
 from kb_client.sync_client.operation import SyncResource, listing, operation
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.model import MessageResponse
-from kb_contracts.api.runs import RunSummary
-from kb_contracts.api.threads import ThreadList, ThreadView, ThreadWithRuns
+from kb_contracts.api.threads import RunOfThread, ThreadList, ThreadView, ThreadWithRuns
 
 
 class SyncThreads(SyncResource):
@@ -22,15 +21,20 @@ class SyncThreads(SyncResource):
 
     @listing
     def get(
-        self, thread_id: str, *, skip: int | None = None, limit: int | None = None
-    ) -> PageCall[ThreadWithRuns, RunSummary]:
-        """Return a conversation with a page of its runs, newest first."""
+        self,
+        thread_id: str,
+        *,
+        with_tool_calls: bool | None = None,
+        skip: int | None = None,
+        limit: int | None = None,
+    ) -> PageCall[ThreadWithRuns, RunOfThread]:
+        """Return a conversation with a page of its runs, newest first; their calls of tools only if asked for."""
         return PageCall(
             "GET",
             "/threads/{thread_id}",
             ThreadWithRuns,
             ids={"thread_id": thread_id},
-            query={"skip": skip, "limit": limit},
+            query={"with_tool_calls": with_tool_calls, "skip": skip, "limit": limit},
             items=lambda page: page.runs,
         )
 

@@ -23,7 +23,7 @@ from kb_search.dependencies import (
 from kb_search.origin import OriginHeader, to_origin
 from kb_search.runs.events import discard_event
 from kb_search.runs.limited_callers import owner_if_limited, require_own_thread
-from kb_search.runs.run_response import find_deleted_documents, to_summary, to_view
+from kb_search.runs.run_response import find_deleted_documents, to_run_of_thread, to_summary, to_view
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.keys import RunKey, ThreadKey
@@ -253,16 +253,29 @@ async def list_threads(
 @router.get("/threads/{thread_id}", operation_id="threads.get", summary="Get a conversation")
 @open_to_limited_keys
 async def get_thread(
-    database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+    database: Database,
+    caller: Reader,
+    thread_id: str,
+    *,
+    with_tool_calls: Annotated[
+        bool, Query(description="Return the calls of tools of each run as well, with their results.")
+    ] = False,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> ThreadWithRuns:
-    """Return a conversation with its runs and their citations."""
+    """Return a conversation with its runs and their citations.
+
+    With `with_tool_calls=true`, one request returns all that a chat shows when it is opened again.
+    """
     thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
     require_own_thread(caller, thread)
     wanted = RunsWanted(thread_id=thread_id, key_id=owner_if_limited(caller))
-    found, total_count = await runs.page(database, caller.organization_id, wanted, skip=skip, limit=limit)
+    found, total_count = await runs.page(
+        database, caller.organization_id, wanted, with_tool_calls=with_tool_calls, skip=skip, limit=limit
+    )
     deleted = await find_deleted_documents(database, found)
-    summaries = [to_summary(run, deleted=deleted) for run in found]
-    return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=summaries, total_count=total_count)
+    shown = [to_run_of_thread(run, deleted=deleted, with_tool_calls=with_tool_calls) for run in found]
+    return ThreadWithRuns(**_thread_view(thread).model_dump(), runs=shown, total_count=total_count)
 
 
 @router.delete("/threads/{thread_id}", operation_id="threads.delete", summary="Delete a conversation")

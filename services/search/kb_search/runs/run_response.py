@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kb_contracts.api.runs import CitationView, RunSummary, RunView
+from kb_contracts.api.threads import RunOfThread
 from kb_search.store.runs import Run
 from kb_shared.mongo import documents
 from kb_shared.mongo.database import Database
@@ -19,6 +20,10 @@ async def find_deleted_documents(database: Database, runs: Sequence[Run]) -> set
 def to_summary(run: Run, *, deleted: Collection[str] = ()) -> RunSummary:
     """Build the response; `deleted` are the documents of citations that have been deleted since."""
     return RunSummary(**_fields_of(run, deleted))
+
+
+def to_run_of_thread(run: Run, *, deleted: Collection[str], with_tool_calls: bool) -> RunOfThread:
+    return RunOfThread(**_fields_of(run, deleted), tool_calls=run.tool_calls if with_tool_calls else None)
 
 
 def to_view(run: Run, *, deleted: Collection[str] = ()) -> RunView:

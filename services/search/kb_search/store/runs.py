@@ -162,15 +162,23 @@ class RunsWanted:
 
 
 async def page(
-    database: Database, organization_id: str, wanted: RunsWanted, *, before: str | None = None, skip: int, limit: int
+    database: Database,
+    organization_id: str,
+    wanted: RunsWanted,
+    *,
+    before: str | None = None,
+    with_tool_calls: bool = False,
+    skip: int,
+    limit: int,
 ) -> tuple[list[Run], int]:
     """Return one page of runs, newest first and without messages, and how many there are in all.
 
     Args:
         before: id of the last run of the page before.
+        with_tool_calls: whether the runs have their calls of tools, whose results can be long.
     """
     query = {"organization_id": organization_id, **_conditions(wanted)}
-    shown = {"messages": 0, "tool_calls": 0, "injections": 0}
+    shown = {"messages": 0, "injections": 0} | ({} if with_tool_calls else {"tool_calls": 0})
     rows = database[NAME].find({**query, **_before(before)}, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
