@@ -1,8 +1,6 @@
 """The client of the HTTP API."""
 
-import platform
 from functools import cached_property
-from importlib.metadata import version
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -13,6 +11,7 @@ from kb_client.call_options import CallOptions
 from kb_client.configuration import load_configuration
 from kb_client.retries import DEFAULT_RETRIES
 from kb_client.unset import UNSET, Unset
+from kb_client.user_agent import user_agent
 
 # Each resource is imported when it is first used: the models of one are a fraction of all.
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class AsyncClient:
             base_url=base_url, organization=organization, api_key=api_key, profile=profile
         )
         headers = {
-            "User-Agent": f"kb-client/{version('kb-client')} Python/{platform.python_version()}",
+            "User-Agent": user_agent(),
             "X-KB-Origin": origin,
         }
         connections = http or httpx.AsyncClient()
