@@ -33,7 +33,8 @@ class Keyboard:
         self.page.keyboard.type(text)
 
     def choose_file(self, target: Locator, file: Path) -> None:
-        self.go_to(target)
         with self.page.expect_file_chooser() as chooser:
+            # On the way there, the browser is told to hand over the dialog; a busy one would open it before.
+            self.go_to(target)
             self.page.keyboard.press("Enter")
         chooser.value.set_files(file)
