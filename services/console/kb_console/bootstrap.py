@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
 from typing import Final
 
@@ -20,11 +19,18 @@ from kb_console.administration import (
     webhook_routes,
 )
 from kb_console.agents import agent_routes, prompt_routes
+from kb_console.api_transport import connect_to_api
 from kb_console.body_limit import BodyLimit
 from kb_console.browser_rules import BrowserRules
 from kb_console.chat import chat_routes, passage_routes
 from kb_console.dependencies import ApiClients
-from kb_console.documents import document_facts, document_routes, organization_documents, upload_states
+from kb_console.documents import (
+    document_choices,
+    document_facts,
+    document_routes,
+    organization_documents,
+    upload_states,
+)
 from kb_console.error_pages import UnexpectedErrors
 from kb_console.header_count import HeaderCounts
 from kb_console.knowledge import (
@@ -69,6 +75,7 @@ ROUTERS: Final = (
     document_facts.router,
     # Before the route that takes `upload-states` for the id of a document.
     upload_states.router,
+    document_choices.router,
     organization_documents.router,
     search_routes.router,
     operations_routes.router,
@@ -97,8 +104,6 @@ ROUTERS: Final = (
     agent_routes.router,
     prompt_routes.router,
 )
-# Idle connections are closed before the services close them.
-_CONNECTIONS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=2)
 
 
 def check_secret(settings: ConsoleSettings) -> None:
@@ -161,9 +166,5 @@ async def _is_ready() -> None:
 async def build(settings: ConsoleSettings) -> AsyncIterator[FastAPI]:
     """Construct the app and its client, which is closed on leaving."""
     check_secret(settings)
-    # Of all readers: it must keep nothing of one of them.
-    without_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    # It calls the API of this system, which is at a private address.
-    # nosemgrep: provider-called-without-guard  # noqa: ERA001  # is no code
-    async with httpx.AsyncClient(limits=_CONNECTIONS, cookies=without_cookies, trust_env=False) as http:
+    async with connect_to_api() as http:
         yield create_app(settings, http=http)

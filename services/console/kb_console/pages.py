@@ -124,4 +124,6 @@ def render_part(request: Request, template: str, **values: Any) -> str:
         "attention": None,
         **values,
     }
+    # An `import` of the macros in each part would run their file each time.
+    context["ui"] = _ENVIRONMENT.get_template("_macros.html").make_module(context)
     return _ENVIRONMENT.get_template(template).render(context)

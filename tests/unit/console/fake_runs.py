@@ -25,6 +25,8 @@ PAGES_OF_RUNS: Final = (
     "/console/orgs/acme/chat",
     f"/console/orgs/acme/chat?with=agent:{AGENT_ID}&model=gpt-4o-mini&document=handbook",
     f"/console/orgs/acme/chat/{THREAD_ID}",
+    f"/console/orgs/acme/chat/{THREAD_ID}?choose=true",
+    "/console/orgs/acme/chat/choices",
     f"/console/orgs/acme/chat/{THREAD_ID}/delete",
     f"/console/orgs/acme/knowledge-bases/65f1c2a3b4d5e6f708192a3b/passages/{CHUNK_ID}?document=handbook&run={RUN_ID}",
     "/console/orgs/acme/agents",

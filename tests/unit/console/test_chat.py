@@ -80,9 +80,14 @@ async def test_without_a_script_the_page_with_the_answer_follows(reader: httpx.A
 async def test_who_answers_is_in_the_address_and_in_the_run(
     reader: httpx.AsyncClient, api: FakeApi, chosen: dict[str, str], sent: dict[str, object]
 ) -> None:
-    page = (await reader.get(CHAT, params=chosen)).text
-    for value in filter(None, [chosen.get("with"), None if chosen.get("with") else chosen.get("model")]):
-        assert f'value="{value}" selected' in page
+    folded = (await reader.get(CHAT, params=chosen)).text
+    for name, value in chosen.items():
+        assert (f'<input type="hidden" name="{name}" value="{value}" form="ask">' in folded) == (value != "")
+    for address in (CHAT, f"{CHAT}/choices"):
+        unfolded = (await reader.get(address, params=chosen | ({"choose": "true"} if address == CHAT else {}))).text
+        assert 'type="hidden"' not in unfolded
+        for value in filter(None, [chosen.get("with"), None if chosen.get("with") else chosen.get("model")]):
+            assert f'value="{value}" selected' in unfolded
     await reader.post(CHAT, data=chosen | {"question": "Well?"})
     body = api.bodies["POST /runs"]
     assert {name: body[name] for name in body if name not in {"messages", "thread_id", "document_id"}} == sent
@@ -95,6 +100,59 @@ async def test_a_page_says_where_answers_come_from_before_it_is_unfolded(
     page = (await reader.get(f"{CHAT}?kb={KB_ID}&kb=gone&model=gpt-4o")).text
     assert '<strong id="chosen">gpt-4o, Leave &amp; travel, gone</strong>' in page
     assert '<strong id="chosen">gone-too</strong>' in (await reader.get(f"{CHAT}?with=gone-too")).text
+    about = (await reader.get(f"{CHAT}?document=handbook")).text
+    assert '<strong id="chosen">handbook</strong>' in about, "a document alone is a choice too"
+
+
+async def test_a_conversation_asks_the_api_only_for_what_it_shows(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    shown_always = {"GET /operations/counts", "GET /threads", f"GET /threads/{THREAD_ID}"}
+    for agent_id, prompt_id, names in [
+        (None, None, {"GET /knowledge-bases"}),
+        (AGENT_ID, None, {f"GET /agents/{AGENT_ID}"}),
+        (None, PROMPT_ID, {f"GET /prompts/{PROMPT_ID}"}),
+    ]:
+        last = {"agent_id": agent_id, "prompt_id": prompt_id, "kb_ids": [KB_ID]}
+        api.answers[f"GET /threads/{THREAD_ID}"]["runs"][0] |= last
+        api.calls.clear()
+        assert "1 passage received and not cited" in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+        assert set(api.calls) == shown_always | names
+        assert len(api.calls) == 4
+    api.calls.clear()
+    await reader.get(f"{CHAT}/choices", headers=AS_SCRIPT)
+    assert set(api.calls) == {"GET /agents", "GET /prompts", "GET /knowledge-bases", "GET /chat-models"}
+
+
+async def test_a_choice_that_is_not_listed_is_kept(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    api.answers["GET /agents"]["agents"] = []
+    chosen = {"with": f"agent:{AGENT_ID}", "model": "gpt-5", "kb": "65f1c2a3b4d5e6f708192aff"}
+    fields = (await reader.get(f"{CHAT}/choices", params=chosen)).text
+    for value in ("with", "model"):
+        assert f'<option value="{chosen[value]}" selected>{chosen[value]}, not in this list' in fields
+    assert f'value="{chosen["kb"]}" checked>' in fields
+
+
+async def test_a_key_that_may_not_see_agents_and_documents_gets_a_chat_without_them(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    for call in ("GET /agents", "GET /prompts", f"GET /agents/{AGENT_ID}", "GET /documents"):
+        api.refuse(call, 403, "knowledge-base-not-allowed")
+    page = (await reader.get(f"{CHAT}?with=agent:{AGENT_ID}")).text
+    assert f'<strong id="chosen">agent:{AGENT_ID}</strong>' in page
+    choices = (await reader.get(f"{CHAT}/choices")).text
+    assert KB_ID in choices
+    assert "optgroup" not in choices
+    documents = await reader.get("/console/orgs/acme/document-choices")
+    assert (documents.status_code, documents.text.strip()) == (200, "")
+
+
+async def test_a_field_for_a_document_suggests_those_of_its_knowledge_base_or_organization(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    for query, call in [("", "GET /documents"), (f"?kb={KB_ID}", f"GET /knowledge-bases/{KB_ID}/documents")]:
+        document = api.answers[call]["documents"][0] | {"document_id": "leave", "document_name": "Leave & travel"}
+        api.answers[call]["documents"] = [document]
+        suggested = (await reader.get(f"/console/orgs/acme/document-choices{query}")).text
+        assert '<option value="leave">Leave &amp; travel</option>' in suggested
 
 
 async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.AsyncClient, api: FakeApi) -> None:

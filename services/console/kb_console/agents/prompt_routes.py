@@ -11,7 +11,6 @@ from kb_console.addresses import OF_ORGANIZATION
 from kb_console.agents.prompt_form import PromptForm, find_problem_of_schema
 from kb_console.agents.trials import NOTHING_TRIED, PROMPTS, Trial, Tried, ask_prompt, read_trial_of_prompt
 from kb_console.dependencies import Visit, Visitor
-from kb_console.documents.document_choices import read_document_choices
 from kb_console.edit_conflicts import (
     CHANGED_MEANWHILE,
     TwoVersions,
@@ -144,9 +143,9 @@ async def _render_prompt(
     problem: ShownProblem | None = None,
     done: str = "",
 ) -> HTMLResponse:
-    raw, (tried, documents), (models, found) = await run_three_or_cancel(
+    raw, tried, (models, found) = await run_three_or_cancel(
         visit.api.prompts.get.with_raw_response(prompt_id),
-        run_two_or_cancel(read_trial_of_prompt(visit, prompt_id, trial), read_document_choices(visit)),
+        read_trial_of_prompt(visit, prompt_id, trial),
         _read_choices(visit),
     )
     stored = PromptForm.from_view(raw.parsed, raw.etag)
@@ -162,7 +161,6 @@ async def _render_prompt(
         status_code=200 if refusal is None else refusal.status,
         prompt=raw.parsed,
         **tried,
-        documents=documents,
         form=form,
         versions=versions,
         models=models,

@@ -50,6 +50,11 @@ class ChatChoice:
         """Return the parameters of the address."""
         return {"with": self.answerer, "kb": list(self.kb_ids), "model": self.model, "document": self.document_id}
 
+    def fields(self) -> list[tuple[str, str]]:
+        """Return names and values of the fields of a form that has this choice."""
+        one_each = [("with", self.answerer), ("model", self.model), ("document", self.document_id)]
+        return [(name, value) for name, value in (*one_each, *(("kb", kb_id) for kb_id in self.kb_ids)) if value]
+
     def run_arguments(self) -> dict[str, Any]:
         """Return the arguments of a run. What does not fit together is left to the API, which says so."""
         arguments: dict[str, Any] = {"document_id": self.document_id or None}

@@ -1,34 +1,28 @@
 """Chat: conversations, whose questions are answered with citations while somebody watches."""
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kb_client.errors import ApiError, KbClientError
 from kb_console.addresses import OF_ORGANIZATION, own_address
 from kb_console.chat.answer_places import AnswerPlace, AskedQuestion, answer_question, refuse_in_place
-from kb_console.chat.chat_choice import AGENT, PROMPT, ChatChoice, choice_of_address
+from kb_console.chat.chat_choice import ChatChoice
+from kb_console.chat.chat_options import read_options
+from kb_console.chat.chat_view import AddressChoice, ChatView, View, read_conversation
 from kb_console.chat.conversations import ShownThread, begin_thread, read_thread, turns_of_thread
 from kb_console.dependencies import Visit, Visitor
-from kb_console.documents.document_choices import read_document_choices
 from kb_console.pages import is_partial, render_page
-from kb_console.paging import ListPage, Paging
+from kb_console.paging import ListPage
 from kb_console.problems import ShownProblem, describe_refusal
-from kb_contracts.api.agents import AgentView
-from kb_contracts.api.chat_models import ChatModelView
-from kb_contracts.api.document_lists import DocumentSummary
-from kb_contracts.api.knowledge_bases import KnowledgeBaseView
-from kb_contracts.api.prompts import PromptView
 from kb_contracts.api.runs import MAX_MESSAGE_CHARACTERS, RunRating
 from kb_contracts.api.threads import ThreadList
-from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 CHAT: Final = "chat"
 _THREADS: Final = 20
-_CHOICES: Final = 100
-_FORBIDDEN: Final = 403
 _NOTHING_TO_SEARCH: Final = ShownProblem(
     422, "Nothing to search", "Choose a knowledge base, an agent, a prompt or a document: the answer comes from there."
 )
@@ -37,53 +31,27 @@ _NOTHING_ASKED: Final = "Ask a question: the answer cites the passages that it c
 _NOTHING_ASKED_HERE: Final = "Nothing was asked in this conversation yet."
 _Then = Annotated[str, Form(max_length=2_000)]
 
-Older: TypeAlias = Annotated[int, Query(ge=0, le=5_000)]
-"""Number of pages of conversations that are newer than those that are listed."""
-
-AddressChoice: TypeAlias = Annotated[ChatChoice | None, Depends(choice_of_address)]
-
 router = APIRouter(prefix=OF_ORGANIZATION)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """Choices for an answer: knowledge bases, agents, prompts, models."""
-
-    knowledge_bases: list[KnowledgeBaseView]
-    agents: list[AgentView]
-    prompts: list[PromptView]
-    models: list[ChatModelView]
-    documents: list[DocumentSummary]
-
-    def names_of(self, choice: ChatChoice) -> list[str]:
-        """Return the names of what was chosen, in the order of the page. What is not known has only its id."""
-        names = {AGENT + agent.agent_id: agent.name for agent in self.agents}
-        names |= {PROMPT + prompt.prompt_id: prompt.name for prompt in self.prompts}
-        names |= {kb.kb_id: kb.name for kb in self.knowledge_bases}
-        return [names.get(each, each) for each in (choice.answerer, choice.model, *choice.kb_ids) if each]
-
-
 @router.get("/chat")
-async def new_conversation(
-    request: Request, visit: Visitor, *, choice: AddressChoice, paging: Paging, older: Older = 0
-) -> HTMLResponse:
-    return await _render(request, visit, None, choice=choice, paging=paging, older=older)
+async def new_conversation(request: Request, visit: Visitor, *, view: View) -> HTMLResponse:
+    return await _render(request, visit, None, view=view)
+
+
+@router.get("/chat/choices")
+async def show_choices(request: Request, visit: Visitor, *, choice: AddressChoice) -> HTMLResponse:
+    """Choices for the next answer, for the page that shows only what is chosen."""
+    options = await read_options(visit)
+    return render_page(request, "_chat_choices.html", options=options, choice=choice or ChatChoice())
 
 
 @router.get("/chat/{thread_id}")
-async def show_conversation(
-    request: Request,
-    visit: Visitor,
-    thread_id: str,
-    *,
-    choice: AddressChoice,
-    paging: Paging,
-    older: Older = 0,
-) -> HTMLResponse:
+async def show_conversation(request: Request, visit: Visitor, thread_id: str, *, view: View) -> HTMLResponse:
     if is_partial(request):
-        thread = await read_thread(visit, thread_id, paging)
-        return render_page(request, "_turns.html", **_turns_of(visit, thread, paging))
-    return await _render(request, visit, thread_id, choice=choice, paging=paging, older=older)
+        thread = await read_thread(visit, thread_id, view.paging)
+        return render_page(request, "_turns.html", **_turns_of(visit, thread, view.paging))
+    return await _render(request, visit, thread_id, view=view)
 
 
 @router.post("/chat")
@@ -150,9 +118,8 @@ async def delete(visit: Visitor, thread_id: str) -> Response:
 
 async def _refuse(request: Request, visit: Visit, asked: AskedQuestion, *, problem: ShownProblem) -> Response:
     part = refuse_in_place(request, problem)
-    return part or await _render(
-        request, visit, asked.thread_id, paging=ListPage(1), problem=problem, choice=asked.choice, question=asked.text
-    )
+    view = ChatView(ListPage(1), choice=asked.choice)
+    return part or await _render(request, visit, asked.thread_id, view=view, problem=problem, question=asked.text)
 
 
 async def _render(
@@ -160,42 +127,29 @@ async def _render(
     visit: Visit,
     thread_id: str | None,
     *,
-    paging: ListPage,
-    older: int = 0,
+    view: ChatView,
     problem: ShownProblem | None = None,
-    choice: ChatChoice | None = None,
     question: str = "",
 ) -> HTMLResponse:
-    threads, options, thread = await run_three_or_cancel(
-        visit.api.threads.list(skip=older * _THREADS, limit=_THREADS),
-        _read_options(visit),
-        read_thread(visit, thread_id, paging),
+    threads, shown = await run_two_or_cancel(
+        visit.api.threads.list(skip=view.older * _THREADS, limit=_THREADS), read_conversation(visit, thread_id, view)
     )
-    choice = choice or _choose(options, thread)
     return render_page(
         request,
         "chat.html",
         status_code=200 if problem is None else problem.status,
-        **_turns_of(visit, thread, paging),
-        threads=_with_current(threads, thread),
-        older=older,
-        has_older=threads.total_count > (older + 1) * _THREADS,
-        options=options,
-        choice=choice,
-        chosen=options.names_of(choice),
+        **_turns_of(visit, shown.thread, view.paging),
+        threads=_with_current(threads, shown.thread),
+        older=view.older,
+        has_older=threads.total_count > (view.older + 1) * _THREADS,
+        options=shown.options,
+        choice=shown.choice,
+        chosen=shown.chosen,
+        is_unfolded=view.choose or shown.choice.is_empty,
         question=question,
         problem=problem,
         longest_question=MAX_MESSAGE_CHARACTERS,
     )
-
-
-def _choose(options: ChatOptions, thread: ShownThread | None) -> ChatChoice:
-    """Return the choice of the last question, else the only knowledge base."""
-    if thread is not None and thread.last_choice is not None:
-        return thread.last_choice
-    if len(options.knowledge_bases) == 1:
-        return ChatChoice(kb_ids=(options.knowledge_bases[0].kb_id,))
-    return ChatChoice()
 
 
 def _turns_of(visit: Visit, thread: ShownThread | None, paging: ListPage) -> dict[str, Any]:
@@ -211,26 +165,3 @@ def _with_current(threads: ThreadList, thread: ShownThread | None) -> list[tuple
     if thread is not None and all(thread_id != thread.thread_id for thread_id, _ in listed):
         listed.append((thread.thread_id, thread.title))
     return listed
-
-
-async def _read_options(visit: Visit) -> ChatOptions:
-    api = visit.api
-    knowledge_bases, (models, documents), (agents, prompts) = await run_three_or_cancel(
-        api.knowledge_bases.list(sort="name", limit=_CHOICES),
-        run_two_or_cancel(api.chat_models.list(key_present=True, limit=_CHOICES), read_document_choices(visit)),
-        _read_answerers(visit),
-    )
-    return ChatOptions(knowledge_bases.knowledge_bases, agents, prompts, models.chat_models, documents)
-
-
-async def _read_answerers(visit: Visit) -> tuple[list[AgentView], list[PromptView]]:
-    """Return agents and prompts; none for a key that is limited to knowledge bases, which may not see them."""
-    try:
-        agents, prompts = await run_two_or_cancel(
-            visit.api.agents.list(limit=_CHOICES), visit.api.prompts.list(limit=_CHOICES)
-        )
-    except ApiError as error:
-        if error.status != _FORBIDDEN:
-            raise
-        return [], []
-    return agents.agents, prompts.prompts

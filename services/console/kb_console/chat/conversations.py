@@ -8,7 +8,6 @@ from kb_console.chat.chat_choice import ChatChoice
 from kb_console.chat.turns import ChatTurn, to_turn
 from kb_console.dependencies import Visit
 from kb_console.paging import ListPage
-from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 TURNS: Final = 10
 _LONGEST_TITLE: Final = 80
@@ -35,12 +34,12 @@ async def read_thread(visit: Visit, thread_id: str | None, paging: ListPage) -> 
     """Return a conversation; None without an id."""
     if not thread_id:
         return None
-    found = await visit.api.threads.get(thread_id, skip=(paging.page - 1) * TURNS, limit=TURNS)
-    runs = await run_all_or_cancel(visit.api.runs.get(run.run_id) for run in found.runs)
+    skip = (paging.page - 1) * TURNS
+    found = await visit.api.threads.get(thread_id, with_tool_calls=True, skip=skip, limit=TURNS)
     return ShownThread(
         thread_id,
         found.title,
-        [to_turn(run, visit.session.organization_id) for run in reversed(runs)],
+        [to_turn(run, visit.session.organization_id) for run in reversed(found.runs)],
         found.total_count,
         ChatChoice.from_run(found.runs[0]) if found.runs else None,
     )

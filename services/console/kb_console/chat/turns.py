@@ -12,6 +12,7 @@ from kb_console.addresses import LIST, page_address
 from kb_console.chat.answer_markup import describe_place, find_cited, render_answer
 from kb_contracts.api.run_events import RunEvent, ToolReturned
 from kb_contracts.api.runs import CitationView, RunFeedback, RunView
+from kb_contracts.api.threads import RunOfThread
 from kb_shared.text.whole_characters import whole_characters
 
 
@@ -48,7 +49,7 @@ class ChatTurn:
     steps: Sequence[SearchStep]
     cited: Sequence[ShownPassage] = ()
     not_cited: Sequence[ShownPassage] = ()
-    run: RunView | None = None
+    run: RunView | RunOfThread | None = None
     """The finished run; None while it goes on."""
     problem: str | None = None
     violations: Sequence[str] = ()
@@ -131,11 +132,11 @@ class PassageAddresses:
         )  # fmt: skip
 
 
-def to_turn(run: RunView, organization_id: str) -> ChatTurn:
+def to_turn(run: RunView | RunOfThread, organization_id: str) -> ChatTurn:
     """Return the turn of a stored run."""
     addresses = PassageAddresses(organization_id, run.run_id)
     cited = {citation.number: citation for citation in run.citations}
-    steps = [step for call in run.tool_calls if (step := _read_step(call)) is not None]
+    steps = [step for call in run.tool_calls or [] if (step := _read_step(call)) is not None]
     error: Mapping[str, Any] = run.error or {}
     violations = _texts(error.get("violations"))
     answer = run.answer or str(error.get("answer") or "")

@@ -111,8 +111,8 @@ async def show_document(
     done: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
     """Show a document, from a chunk on; `more` chunks are asked for while somebody scrolls."""
-    (kb, facts), explained, chunks = await run_three_or_cancel(
-        run_two_or_cancel(visit.api.knowledge_bases.get(kb_id), _facts(request, visit, document_id)),
+    facts, explained, chunks = await run_three_or_cancel(
+        _facts(request, visit, document_id),
         visit.api.knowledge_bases.explain_document(kb_id, document_id=document_id),
         _chunks(visit, kb_id, document_id=document_id, skip=chunk, cited=cited),
     )
@@ -125,7 +125,7 @@ async def show_document(
         request,
         "document.html",
         part="_document_bands.html" if more and chunks is not None else "_document.html",
-        kb=kb,
+        kb_id=kb_id,
         explained=explained,
         facts=facts,
         citation_days=CITATION_DAYS,
@@ -144,7 +144,7 @@ async def show_document(
             LIST, kb_id, "documents", document_id, chunk=first or None, **query
         ),
         address_here=visit.address(LIST, kb_id, "documents", document_id, cited=cited, run=run, chunk=chunk or None),
-        changes_by_itself=explained.status in _CHANGING and kb.paused_at is None,
+        changes_by_itself=explained.status in _CHANGING and explained.knowledge_base_paused_at is None,
     )
 
 

@@ -19,7 +19,7 @@ from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.text_pieces import TextPiece, cut_at_chunks
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
-from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 MAX_SAMPLE_CHARACTERS = 50_000
 _CHOICES = 100
@@ -137,10 +137,8 @@ async def _render(
     problem: ShownProblem | None = None,
     with_preview: bool = False,
 ) -> HTMLResponse:
-    tags, models, documents = await run_three_or_cancel(
-        list_tag_choices(visit.api),
-        visit.api.embedding_models.list(key_present=True, limit=_CHOICES),
-        visit.api.documents.list(status="available", limit=_CHOICES),
+    tags, models = await run_two_or_cancel(
+        list_tag_choices(visit.api), visit.api.embedding_models.list(key_present=True, limit=_CHOICES)
     )
     shown = ShownPreview()
     if with_preview:
@@ -158,7 +156,6 @@ async def _render(
         chunkers=[(name, f"{name}: {about}") for name, about in CHUNKERS.items()],
         analyzers=[(name, name.removeprefix("lucene.")) for name in ANALYZERS],
         problem=problem,
-        documents=documents.documents,
         preview=shown.preview,
         pieces=shown.pieces(),
     )

@@ -242,7 +242,7 @@ document.getElementById("choice")?.addEventListener("change", () => {
     if (["with", "kb", "model", "document"].includes(name) && value) chosen.append(name, value);
   }
   history.replaceState(null, "", `?${chosen}`);
-  document.getElementById("chosen").textContent = [...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent).join(", ");
+  document.getElementById("chosen").textContent = [...[...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent), ...chosen.getAll("document")].join(", ");
 });
 
 // A passage that the address names gets the focus.
