@@ -18,6 +18,7 @@ from starlette.routing import Match
 from benchmarks import command
 from benchmarks.machine import loop_s
 from kb_console.bootstrap import ROUTERS
+from kb_console.chat.conversations import TURNS
 from kb_local.stack import Stack
 from tests.console.console_under_test import ConsoleUnderTest
 from tests.console.crawler import ConsoleCrawler, SignedInReader
@@ -64,6 +65,7 @@ def _measure_pages(console: ConsoleUnderTest, pid: int, options: argparse.Namesp
         for number in range(options.documents):
             about = {"document_name": f"{number}.md", "tag_ids": ["manuals"], "upload_date": "2026-01-31T12:00:00Z"}
             console.call("PUT", f"/documents/{number}", {**about, "text": f"# Part {number}\n\nDescale the pump."})
+        _fill_conversation(console)
         reader = SignedInReader(console.base_url, api_key=console.api_key)
         found = ConsoleCrawler(reader).run("/console/")
     return {
@@ -71,6 +73,15 @@ def _measure_pages(console: ConsoleUnderTest, pid: int, options: argparse.Namesp
         for addresses in _by_route(found.seconds).values()
         for address in addresses[:_OF_A_ROUTE]
     }
+
+
+def _fill_conversation(console: ConsoleUnderTest) -> None:
+    """Ask in one conversation as many questions as a page of it shows."""
+    thread_id = console.call("POST", "/threads", {"title": "How do I descale the pump?"})["thread_id"]
+    kb_ids = [kb["kb_id"] for kb in console.call("GET", "/knowledge-bases")["knowledge_bases"]]
+    for number in range(TURNS):
+        messages = [{"role": "user", "content": f"How do I descale the pump of part {number}?"}]
+        console.call("POST", "/runs", {"thread_id": thread_id, "kb_ids": kb_ids, "messages": messages})
 
 
 def _by_route(addresses: Iterable[str]) -> Mapping[str, list[str]]:

@@ -1,5 +1,6 @@
 """Addresses of pages. What a page shows is in its address, so that a link shows the same to a colleague."""
 
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,9 +17,14 @@ ENTRIES: Final = (KNOWLEDGE, "entries")
 
 def page_address(organization_id: str, *segments: str, **query: object) -> str:
     """Return the address of a page of an organization. Parameters without a value are left out."""
-    path = "/".join(quote(segment, safe="") for segment in (organization_id, *segments))
+    path = "/".join(map(_quote, (organization_id, *segments)))
     given = {name: value for name, value in query.items() if value not in (None, "", [])}
     return f"{ROOT}/orgs/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+
+@lru_cache(maxsize=4_096)
+def _quote(segment: str) -> str:
+    return quote(segment, safe="")
 
 
 def sign_in_address(*, then: str | None = None) -> str:

@@ -69,7 +69,7 @@ class ChatChoice:
         return arguments | {"kb_ids": list(self.kb_ids), "model": self.model or None}
 
 
-def choice_of_address(
+async def choice_of_address(
     answerer: Annotated[str | None, Query(alias="with", max_length=200)] = None,
     kb_ids: Annotated[list[str] | None, Query(alias="kb", max_length=100)] = None,
     *,
@@ -77,6 +77,7 @@ def choice_of_address(
     document_id: Annotated[str | None, Query(alias="document", max_length=200)] = None,
 ) -> ChatChoice | None:
     """Return the choice that the address of a page has; None if it has none."""
+    # A coroutine function, here and in other dependencies: FastAPI calls others in a thread.
     if answerer is None and kb_ids is None and model is None and document_id is None:
         return None
     chosen = tuple(kb_id for kb_id in kb_ids or () if kb_id)

@@ -40,7 +40,7 @@ class Conversation:
     """Choices; None: the page asks for them when somebody unfolds them."""
 
 
-def view_of_address(
+async def view_of_address(
     *,
     choice: AddressChoice,
     paging: Paging,

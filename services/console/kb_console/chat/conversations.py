@@ -9,7 +9,7 @@ from kb_console.chat.turns import ChatTurn, to_turn
 from kb_console.dependencies import Visit
 from kb_console.paging import ListPage
 
-TURNS: Final = 10
+TURNS: Final = 6
 _LONGEST_TITLE: Final = 80
 
 

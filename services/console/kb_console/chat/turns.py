@@ -124,12 +124,18 @@ class PassageAddresses:
 
     organization_id: str
     run_id: str
+    _known: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Addresses by ids of knowledge base and passage: an answer and the list below it name most passages twice."""
 
     def find(self, citation: CitationView) -> str:
-        return page_address(
-            self.organization_id, LIST, citation.kb_id, "passages", citation.chunk_id,
-            document=citation.document_id, run=self.run_id,
-        )  # fmt: skip
+        ids = (citation.kb_id, citation.chunk_id)
+        address = self._known.get(ids)
+        if address is None:
+            address = self._known[ids] = page_address(
+                self.organization_id, LIST, citation.kb_id, "passages", citation.chunk_id,
+                document=citation.document_id, run=self.run_id,
+            )  # fmt: skip
+        return address
 
 
 def to_turn(run: RunView | RunOfThread, organization_id: str) -> ChatTurn:
