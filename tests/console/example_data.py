@@ -78,6 +78,8 @@ def make_examples(console: ConsoleUnderTest, *, site: str) -> dict[str, str]:
     for document_id, text in _DOCUMENTS.items():
         body = {"document_name": f"{document_id}.md", "tag_ids": ["manuals"], "upload_date": "2026-01-31T12:00:00Z"}
         console.call("PUT", f"/documents/{document_id}", {**body, "text": text, "metadata": {"year": 2026}})
+    prices = {"document_name": "supplier-prices.md", "tag_ids": ["purchasing"], "upload_date": "2026-01-31T12:00:00Z"}
+    console.call("PUT", "/documents/supplier-prices", {**prices, "text": "# Prices\n\nA group gasket costs 4 euros."})
     console.call("POST", "/knowledge:import", _KNOWLEDGE)
     source = {
         "label": "Service pages",

@@ -28,6 +28,7 @@ from kb_console.documents import (
     document_choices,
     document_facts,
     document_routes,
+    document_without_kb,
     organization_documents,
     upload_states,
 )
@@ -77,6 +78,7 @@ ROUTERS: Final = (
     upload_states.router,
     document_choices.router,
     organization_documents.router,
+    document_without_kb.router,
     search_routes.router,
     operations_routes.router,
     dead_letter_routes.router,

@@ -62,9 +62,42 @@ async def test_the_address_of_a_document_leads_to_where_it_is(reader: httpx.Asyn
     led = (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"]
     assert led == f"/console/orgs/acme/knowledge-bases/{kb_id}/documents/{DOCUMENT_ID}"
     document["knowledge_bases"] = []
-    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).headers["location"].startswith(f"{DOCUMENTS}?q=")
+    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).status_code == 200
     api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
-    assert (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).status_code == 404
+    unknown = await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")
+    assert (unknown.status_code, "no event of this document" in unknown.text) == (404, True)
+
+
+async def test_a_document_that_no_knowledge_base_has_says_why_and_gets_a_tag_there(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page, call = f"{DOCUMENTS}/{DOCUMENT_ID}", f"GET /documents/{DOCUMENT_ID}"
+    api.answers[call] |= {"knowledge_bases": [], "tag_ids": ["unused"]}
+    api.answers[f"{call}/text"] |= {"text": "Leave <b>", "start": 20_000, "end": 40_000, "length": 45_000}
+    shown = (await reader.get(f"{page}?start=20000")).text
+    assert "No knowledge base has one of its tags" in shown
+    assert "Leave &lt;b&gt;</div>" in shown
+    assert f'<a href="{page}" rel="prev">' in shown
+    assert f'<a href="{page}?start=40000" rel="next">' in shown
+    assert dict(api.queries[f"{call}/text"]) == {"start": "20000", "end": "40000"}
+    saved = await reader.post(f"{page}/tags", data={"tags": "hr"})
+    assert (saved.status_code, saved.headers["location"]) == (303, f"{page}?done=tags")
+    assert api.bodies[f"PATCH /documents/{DOCUMENT_ID}/tags"] == {"tag_ids": ["hr"]}
+    api.refuse(f"{call}/text", 404, "not-found")
+    deleted_meanwhile = await reader.get(page)
+    assert (deleted_meanwhile.status_code, ">Text</h2>" in deleted_meanwhile.text) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("deleted_revision", "reason"), [(None, "its text has not"), (7, "Only its revisions are still known")]
+)
+async def test_a_document_without_a_text_says_so(
+    reader: httpx.AsyncClient, api: FakeApi, deleted_revision: int | None, reason: str
+) -> None:
+    found = {"knowledge_bases": [], "alive": False, "deleted_revision": deleted_revision}
+    api.answers[f"GET /documents/{DOCUMENT_ID}"] |= found
+    assert reason in (await reader.get(f"{DOCUMENTS}/{DOCUMENT_ID}")).text
+    assert f"GET /documents/{DOCUMENT_ID}/text" not in api.calls
 
 
 async def test_documents_in_no_knowledge_base_are_not_offered_with_states_that_they_can_not_have(

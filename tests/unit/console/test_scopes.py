@@ -15,7 +15,7 @@ from starlette.routing import Match, Route
 
 from tests.isolation.test_routes import MATRIX
 from tests.unit.console.conftest import API_KEY
-from tests.unit.console.fake_api import KB_ID, FakeApi
+from tests.unit.console.fake_api import DOCUMENT_ID, KB_ID, FakeApi
 from tests.unit.console.fake_runs import THREAD_ID
 from tests.unit.console.knowledge_answers import ENTRY_ID, SOURCE_ID
 from tests.unit.console.operator_pages import WEBHOOK_ID
@@ -76,10 +76,11 @@ def show_other_states(api: FakeApi) -> list[str]:
     api.answers[f"GET /knowledge-sources/{SOURCE_ID}/runs"]["runs"][0]["status"] = "running"
     api.answers["GET /tags"]["tags"][0] |= {"document_count": 0, "knowledge_base_count": 0}
     api.answers[f"GET /threads/{THREAD_ID}"]["runs"][0]["status"] = "running"
+    api.answers[f"GET /documents/{DOCUMENT_ID}"]["knowledge_bases"] = []
     return [
         f"{ORG}/knowledge-bases/{KB_ID}", f"{ORG}/settings/providers", f"{ORG}/settings/webhooks/{WEBHOOK_ID}",
         f"{ORG}/knowledge/entries/{ENTRY_ID}", f"{ORG}/knowledge/sources/{SOURCE_ID}", f"{ORG}/settings/tags",
-        f"{ORG}/chat/{THREAD_ID}",
+        f"{ORG}/chat/{THREAD_ID}", f"{ORG}/documents/{DOCUMENT_ID}",
     ]  # fmt: skip
 
 

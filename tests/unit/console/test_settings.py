@@ -89,22 +89,37 @@ async def test_a_provider_is_set_tested_paused_and_its_key_is_never_shown_again(
         assert f"POST /llm-providers/openai/{action}" in api.calls
 
 
-async def test_providers_name_the_knowledge_bases_that_they_embed_for(admin: httpx.AsyncClient, api: FakeApi) -> None:
+async def test_providers_name_what_uses_their_models(admin: httpx.AsyncClient, api: FakeApi) -> None:
     kb = api.answers["GET /knowledge-bases"]["knowledge_bases"][0]
-    kb["embedding_model"] = "text-embedding-3-small"
-    assert f'/knowledge-bases/{kb["kb_id"]}"' in (await admin.get(PROVIDERS)).text
-    kb["embedding_model"] = "one-of-another-provider"
+    agent = api.answers["GET /agents"]["agents"][0]
+    prompt = api.answers["GET /prompts"]["prompts"][0]
+    uses = [
+        (kb, "embedding_model", "text-embedding-3-small", f"/knowledge-bases/{kb['kb_id']}"),
+        (agent, "model", "gpt-4o-mini", f"/agents/{agent['agent_id']}"),
+        (prompt, "model", "gpt-4o-mini", f"/prompts/{prompt['prompt_id']}"),
+    ]
+    for used, name, _, _ in uses:
+        used[name] = "one-of-another-provider"
     shown = (await admin.get(PROVIDERS)).text
-    assert (f'/knowledge-bases/{kb["kb_id"]}"' in shown, "no knowledge base" in shown) == (False, True)
+    assert not any(f'{address}"' in shown for *_, address in uses)
+    assert ">nothing<" in shown
+    for used, name, model, address in uses:
+        used[name] = model
+        assert f'{address}"' in (await admin.get(PROVIDERS)).text
 
 
-async def test_before_a_provider_is_deleted_the_knowledge_bases_that_use_it_are_named(
+async def test_before_a_provider_is_deleted_everything_that_uses_it_is_named(
     admin: httpx.AsyncClient, api: FakeApi
 ) -> None:
     kb = api.answers["GET /knowledge-bases"]["knowledge_bases"][0]
     kb |= {"embedding_model": "text-embedding-3-small", "document_count": 42}
     asked = (await admin.get(f"{PROVIDERS}/openai/delete")).text
-    assert "1 knowledge base with 42 documents" in asked
+    assert "1 knowledge base with 42 documents uses its embedding models" in asked
+    assert "</a>, an agent" in asked
+    assert "</a>, a prompt" in asked
+    for kind in ("agents", "prompts"):
+        api.answers[f"GET /{kind}"][kind] = []
+    assert "No agent or prompt uses its chat models" in (await admin.get(f"{PROVIDERS}/openai/delete")).text
     assert (await admin.post(f"{PROVIDERS}/openai/delete")).status_code == 303
     assert "DELETE /llm-providers/openai" in api.calls
 

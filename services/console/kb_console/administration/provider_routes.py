@@ -1,6 +1,5 @@
 """Providers of models with a key of the organization: set, test, pause, resume, delete."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -12,15 +11,14 @@ from starlette.datastructures import FormData
 from kb_client.errors import ApiError
 from kb_console.addresses import OF_ORGANIZATION
 from kb_console.administration.organization_settings import SETTINGS, refuse_without_admin
+from kb_console.administration.provider_uses import ProviderUses, read_uses
 from kb_console.dependencies import Visit, Visitor
 from kb_console.errors import UnusableForm
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.typed_numbers import TypedNumbers
-from kb_contracts.api.embedding_models import EmbeddingModelView
-from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.llm_providers import LlmProviderView, ProviderCheckView
-from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 PROVIDERS: Final = "providers"
 TAB: Final = "Providers"
@@ -111,12 +109,8 @@ async def edit(request: Request, visit: Visitor, provider: str) -> HTMLResponse:
 
 @router.get("/{provider}/delete")
 async def confirm_deletion(request: Request, visit: Visitor, provider: str) -> HTMLResponse:
-    present, models, kbs = await run_three_or_cancel(
-        visit.api.llm_providers.get(provider),
-        visit.api.embedding_models.list(limit=_CHOICES),
-        visit.api.knowledge_bases.list(limit=_CHOICES),
-    )
-    concerned = _used_by(models.embedding_models, kbs.knowledge_bases).get(provider, [])
+    present, (uses, _) = await run_two_or_cancel(visit.api.llm_providers.get(provider), read_uses(visit.api))
+    concerned = uses.get(provider, ProviderUses())
     return render_page(request, "delete_provider.html", provider=present, concerned=concerned)
 
 
@@ -135,33 +129,17 @@ async def _render(
     checked: ProviderCheckView | None = None,
     done: str = "",
 ) -> HTMLResponse:
-    found, models, kbs = await run_three_or_cancel(
-        visit.api.llm_providers.list(limit=_CHOICES),
-        visit.api.embedding_models.list(limit=_CHOICES),
-        visit.api.knowledge_bases.list(sort="name", limit=_CHOICES),
-    )
-    known: Sequence[str] = sorted({model.provider for model in models.embedding_models})
+    found, (uses, models) = await run_two_or_cancel(visit.api.llm_providers.list(limit=_CHOICES), read_uses(visit.api))
+    known: Sequence[str] = sorted({model.provider for model in models})
     return render_page(
         request,
         "providers.html",
         status_code=200 if problem is None else problem.status,
         providers=found.llm_providers,
-        used_by=_used_by(models.embedding_models, kbs.knowledge_bases),
+        uses=uses,
         known=known,
         form=form or ProviderForm(),
         problem=problem,
         checked=checked,
         done=done,
     )
-
-
-def _used_by(
-    models: Sequence[EmbeddingModelView], kbs: Sequence[KnowledgeBaseView]
-) -> dict[str, list[KnowledgeBaseView]]:
-    """Return the knowledge bases whose documents and queries each provider embeds."""
-    provider_of = {model.name: model.provider for model in models}
-    used_by: dict[str, list[KnowledgeBaseView]] = defaultdict(list)
-    for kb in kbs:
-        if kb.embedding_model in provider_of:
-            used_by[provider_of[kb.embedding_model]].append(kb)
-    return used_by

@@ -1,15 +1,15 @@
 """Facts about a document, whatever knowledge base it is looked at in; and its tags, which can be changed there."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from kb_client import AsyncClient
 from kb_client.errors import ApiError, KbClientError
-from kb_console.addresses import LIST, OF_ORGANIZATION
-from kb_console.dependencies import Visitor
+from kb_console.addresses import DOCUMENTS, LIST, OF_ORGANIZATION
+from kb_console.dependencies import Visit, Visitor
 from kb_console.pages import render_page
 from kb_console.problems import describe_refusal
 from kb_console.typed_words import split_words
@@ -20,7 +20,7 @@ from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 CITATION_DAYS: Final = 30
 """Time range of citations that the API takes by default."""
-_LONGEST: Final = 8_000
+_TypedTags: TypeAlias = Annotated[str, Form(max_length=8_000)]
 
 router = APIRouter(prefix=OF_ORGANIZATION)
 
@@ -66,15 +66,23 @@ async def _find_citations(api: AsyncClient, document_id: str) -> list[CitationIn
 
 
 @router.post("/knowledge-bases/{kb_id}/documents/{document_id}/tags")
-async def change_tags(
-    request: Request,
-    visit: Visitor,
-    kb_id: str,
-    document_id: str,
-    *,
-    tags: Annotated[str, Form(max_length=_LONGEST)] = "",
+async def change_tags_in_kb(
+    request: Request, visit: Visitor, kb_id: str, document_id: str, *, tags: _TypedTags = ""
 ) -> Response:
-    """Replace the tags of a document; a refusal keeps what was typed."""
+    """Replace the tags of a document on its page in a knowledge base."""
+    return await _change_tags(request, visit, document_id, tags=tags, page=(LIST, kb_id, DOCUMENTS, document_id))
+
+
+@router.post("/documents/{document_id}/tags")
+async def change_tags(request: Request, visit: Visitor, document_id: str, *, tags: _TypedTags = "") -> Response:
+    """Replace the tags of a document that no knowledge base has."""
+    return await _change_tags(request, visit, document_id, tags=tags, page=(DOCUMENTS, document_id))
+
+
+async def _change_tags(
+    request: Request, visit: Visit, document_id: str, *, tags: str, page: tuple[str, ...]
+) -> Response:
+    """Replace the tags and lead back to `page`; a refusal keeps what was typed."""
     try:
         await visit.api.documents.replace_tags(document_id, tag_ids=list(dict.fromkeys(split_words(tags))))
     except KbClientError as error:
@@ -83,9 +91,9 @@ async def change_tags(
             request,
             "document_tags.html",
             status_code=problem.status,
-            kb_id=kb_id,
+            here=visit.address(*page),
             document_id=document_id,
             tags=tags,
             problem=problem,
         )
-    return RedirectResponse(visit.address(LIST, kb_id, "documents", document_id, done="tags"), 303)
+    return RedirectResponse(visit.address(*page, done="tags"), 303)

@@ -4,10 +4,10 @@ from collections.abc import Awaitable
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 
 from kb_client.errors import ApiError, KbClientError
-from kb_console.addresses import DOCUMENTS, LIST, OF_ORGANIZATION
+from kb_console.addresses import DOCUMENTS, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.documents.bulk_edits import BulkEdit, BulkForm, plan_changes
 from kb_console.documents.document_uploads import take_files
@@ -114,15 +114,6 @@ def _statuses(chosen: str, *, in_no_kb: bool) -> list[tuple[str, str]]:
         *((name, words.words) for name, words in OF_STAGE.items()),
         *((name, OF_DOCUMENT[name].words) for name in possible),
     ]
-
-
-@router.get("/documents/{document_id}")
-async def lead_to_document(visit: Visitor, document_id: str) -> RedirectResponse:
-    """Lead to the page of a document in the first knowledge base that has it, or to its row in the list."""
-    document = await visit.api.documents.get(document_id)
-    if document.knowledge_bases:
-        return RedirectResponse(visit.address(LIST, document.knowledge_bases[0].kb_id, DOCUMENTS, document_id), 303)
-    return RedirectResponse(visit.address(DOCUMENTS, q=document.document_name or ""), 303)
 
 
 @router.post("/documents/uploads")
