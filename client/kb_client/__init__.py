@@ -40,6 +40,7 @@ _MODULES: Final = {
     "StreamBroken": "errors",
     "UNSET": "unset",
     "UnexpectedAnswer": "errors",
+    "UnusableHeader": "errors",
     "UnusableConfiguration": "errors",
 }
 
@@ -57,6 +58,7 @@ __all__ = [
     "StreamBroken",
     "UnexpectedAnswer",
     "UnusableConfiguration",
+    "UnusableHeader",
 ]
 
 

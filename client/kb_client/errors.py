@@ -2,6 +2,7 @@
 
 KbClientError
 ├── UnusableConfiguration    the address, the organization or the key is missing
+├── UnusableHeader           an argument can't be sent as a header
 ├── ConnectionFailed         no answer came: is the server running?
 ├── CallTimedOut             no answer came in time
 ├── UnexpectedAnswer         the answer is not one of this API: is the address right?
@@ -27,6 +28,10 @@ class KbClientError(Exception):
 
 class UnusableConfiguration(KbClientError, ValueError):
     """A setting is missing or can't be used; the message says how to set it."""
+
+
+class UnusableHeader(KbClientError, ValueError):
+    """An argument that is sent as a header, such as `if_match`, has characters that no header has. Nothing was sent."""
 
 
 class ConnectionFailed(KbClientError, ConnectionError):

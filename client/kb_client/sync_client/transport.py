@@ -15,6 +15,7 @@ from kb_client.call import ApiCall, UploadedText
 from kb_client.call_options import CONNECT_WITHIN_S, CallOptions
 from kb_client.configuration import Configuration
 from kb_client.errors import CallTimedOut, ConnectionFailed, KbClientError
+from kb_client.header_values import checked_headers
 from kb_client.json_encoding import encode_body, encode_parameter
 from kb_client.retries import decide_retry
 
@@ -43,6 +44,7 @@ class SyncTransport:
         """Return the successful answer, which is read to its end unless a stream of this media type is asked for.
 
         Raises:
+            UnusableHeader: an argument can't be sent as a header.
             ApiError: the API refused the request.
             ConnectionFailed: no answer came.
             CallTimedOut: none came in time.
@@ -104,7 +106,7 @@ class SyncTransport:
         headers = {
             "Authorization": f"Bearer {self.configuration.api_key}",
             **self._headers,
-            **call.given_headers(),
+            **checked_headers(call.given_headers()),
         }
         if call.upload is not None:
             headers |= {
@@ -114,7 +116,7 @@ class SyncTransport:
         elif call.body is not None:
             headers["Content-Type"] = "application/json"
         if call.method == "POST" and not call.only_reads:
-            headers[IDEMPOTENCY_KEY] = options.idempotency_key or str(uuid4())
+            headers |= checked_headers({IDEMPOTENCY_KEY: options.idempotency_key or str(uuid4())})
         return headers
 
     def _not_reached(self, error: httpx.HTTPError) -> ConnectionFailed:

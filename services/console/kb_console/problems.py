@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer
+from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer, UnusableHeader
 from kb_console.errors import UnusableForm
 
 
@@ -29,6 +29,8 @@ def describe_problem(error: KbClientError) -> ShownProblem:
             error.request_id,
             error.retry_after_s,
         )
+    if isinstance(error, UnusableHeader):
+        return ShownProblem(422, "Unusable form", "Reload the page and send the form again: it was changed on its way.")
     if isinstance(error, CallTimedOut):
         return ShownProblem(504, "No answer", "The API did not answer in time. Try again.")
     if isinstance(error, UnexpectedAnswer):

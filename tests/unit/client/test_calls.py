@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_client import AsyncClient, CallTimedOut, Client, ConnectionFailed, UnexpectedAnswer
+from kb_client import AsyncClient, CallTimedOut, Client, ConnectionFailed, UnexpectedAnswer, UnusableHeader
 from kb_client.errors import HttpConflict, HttpNotFound, HttpServiceUnavailable
 from kb_client.problems import NotFoundError, TooManyRequestsError, ValidationProblemError
 
@@ -140,6 +140,17 @@ def test_a_change_with_if_match_that_may_have_been_made_is_not_repeated(serving:
     with pytest.raises(ConnectionFailed):
         client.agents.update("65f1c2a3b4d5e6f708192a3b", name="n", if_match='"1"')
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("value", ["a\nX-Injected: 1", "a\r", "\x00", "ä", " a", ""])
+def test_what_can_not_be_sent_as_a_header_is_refused_before_anything_is_sent(serving: Serving, value: str) -> None:
+    client, server = serving(httpx.Response(200, json=TAG))
+    with pytest.raises(UnusableHeader, match="If-Match") as refused:
+        client.agents.update("65f1c2a3b4d5e6f708192a3b", name="n", if_match=value)
+    assert "Injected" not in str(refused.value)
+    with pytest.raises(UnusableHeader, match="Idempotency-Key"):
+        client.with_options(idempotency_key=value or " ").threads.create()
+    assert server.requests == []
 
 
 def test_a_change_with_if_match_that_did_not_reach_the_server_is_repeated(serving: Serving) -> None:

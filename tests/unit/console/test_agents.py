@@ -109,3 +109,15 @@ async def test_an_agent_is_deleted_after_a_question(reader: httpx.AsyncClient, a
     assert "has answered 1 question" in (await reader.get(f"{AGENT}/delete")).text
     assert (await reader.post(f"{AGENT}/delete")).headers["location"] == f"{AGENTS}?done=deleted"
     assert f"DELETE /agents/{AGENT_ID}" in api.calls
+
+
+@pytest.mark.parametrize(
+    ("address", "hidden"),
+    [(AGENT, {"etag": "7\nX-Injected: 1"}), (AGENTS, {"idempotency_key": "ä"})],
+)
+async def test_a_hidden_field_that_was_changed_on_its_way_is_refused_and_nothing_is_sent(
+    reader: httpx.AsyncClient, api: FakeApi, address: str, hidden: dict[str, str]
+) -> None:
+    refused = await reader.post(address, data={"name": "Mine", "instructions": "Do."} | hidden)
+    assert (refused.status_code, "Reload the page" in refused.text) == (422, True)
+    assert not any(call.startswith(("PUT ", "POST /agents")) for call in api.calls)
