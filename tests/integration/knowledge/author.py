@@ -74,7 +74,7 @@ class Author:
 
     async def messages(self, topic: topics.Topic) -> Sequence[OutboxMessage]:
         """Return the messages of this organization that were not handled yet, and count them as handled."""
-        waiting = await outbox.find_unsent(self.database, range(outbox.BUCKETS), limit=1_000)
+        waiting = await outbox.find_unsent(self.database, range(outbox.BUCKETS), limit=100_000)
         mine = [
             message
             for message in waiting
