@@ -18,7 +18,7 @@ from kb_contracts.api.documents import DocumentView
 CHARACTERS: Final = 20_000
 """Characters of the text that a page shows."""
 _REASONS: Final[dict[DocumentStage, str]] = {
-    "available": "No knowledge base has one of its tags, so no search finds it. Give it a tag of one below.",
+    "available": "No knowledge base has one of its tags, so no search finds it. Its tags can be changed below.",
     "waiting_for_text": "Its tags or metadata have come, its text has not, so there is nothing to search yet.",
     "deleted": "It was deleted. Only its revisions are still known.",
 }
