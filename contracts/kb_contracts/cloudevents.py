@@ -1,4 +1,4 @@
-"""The envelope: CloudEvents 1.0, JSON structured mode, UTF-8 without ASCII escapes."""
+"""The envelope: CloudEvents 1.0. This system sends JSON in structured mode, in UTF-8 without ASCII escapes."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from uuid import uuid4
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from kb_contracts.errors import Rejected
+from kb_contracts.event_forms import Headers, check_json_media_type, read_event
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 MAX_EVENT_BYTES: Final = 1_000_000
@@ -49,7 +50,7 @@ class Envelope(BaseModel):
     source: str = Field(min_length=1, max_length=512)
     type: str = Field(min_length=1, max_length=128)
     time: Moment
-    datacontenttype: Literal["application/json"] = "application/json"
+    datacontenttype: Annotated[str, AfterValidator(check_json_media_type)] = "application/json"
     data: dict[str, Any]
 
 
@@ -65,33 +66,49 @@ def encode(payload: Payload, *, source: str, event_id: str | None = None, time: 
     return json.dumps(envelope.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def decode(value: bytes | None, types: Mapping[str, type[P]]) -> tuple[Envelope, P]:
+def decode(
+    value: bytes | None,
+    types: Mapping[str, type[P]],
+    *,
+    headers: Headers = (),
+    written_at: datetime | None = None,
+) -> tuple[Envelope, P]:
     """Return envelope and payload of a message of one of `types`.
+
+    Args:
+        value: the event in structured mode, or its data in binary mode.
+        types: payloads by type of the event.
+        headers: of the record, with the attributes in binary mode.
+        written_at: time of the record, which is that of an event without one.
 
     Raises:
         Rejected: for anything else whatever, with a reason slug and a detail that quotes no text.
     """
-    if value is None:
-        raise Rejected("no-value", "the message has no value; publish document.deleted.v1 instead of a tombstone")
-    if len(value) > MAX_EVENT_BYTES:
+    if value is not None and len(value) > MAX_EVENT_BYTES:
         raise Rejected(
             "too-large", f"{len(value)} bytes; at most {MAX_EVENT_BYTES}: store the text first and send its text_ref"
         )
+    event = read_event(value, headers)
+    if written_at is not None:
+        event.setdefault("time", written_at)
     try:
-        envelope = Envelope.model_validate(json.loads(value.decode(), parse_constant=_refuse_constant))
-    except UnicodeDecodeError as error:
-        raise Rejected("not-utf8", f"byte {error.start} is not UTF-8") from None
+        envelope = Envelope.model_validate(event)
     except ValidationError as error:
         raise Rejected("bad-envelope", describe(error)) from None
-    except (ValueError, RecursionError):
-        raise Rejected("not-json", "the value is not a JSON document") from None
     model = types.get(envelope.type)
     if model is None:
-        raise Rejected("unknown-type", f"type must be one of {', '.join(sorted(types))}")
+        raise Rejected("unknown-type", _describe_types(envelope.type, types))
     try:
         return envelope, model.model_validate(envelope.data)
     except ValidationError as error:
         raise Rejected("bad-data", describe(error)) from None
+
+
+def _describe_types(found: str, types: Mapping[str, type[P]]) -> str:
+    allowed = f"type must be one of {', '.join(sorted(types))}"
+    if found.startswith("com.dapr."):
+        return f"{allowed}; Dapr sends its own type unless the metadata cloudevent.type names one"
+    return allowed
 
 
 def describe(error: ValidationError) -> str:
@@ -104,7 +121,3 @@ def _where(location: tuple[int | str, ...]) -> str:
     """Return the path of a field, without keys that the sender made up: they may be any text and are not repeated."""
     parts = (str(part) for part in location)
     return ".".join(part if _PLAIN.fullmatch(part) else "?" for part in parts) or "value"
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")

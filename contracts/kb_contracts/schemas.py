@@ -110,7 +110,9 @@ def _schema(payload: type[Payload]) -> dict[str, Any]:
     )
     schema = event.model_json_schema(schema_generator=_WithoutTitles)
     # Reading forgives what CloudEvents demands of senders.
-    schema["required"] = ["specversion", "id", "source", "type", "time", "data"]
+    # An event of an upstream without a time has that of its record.
+    time = () if payload.TYPE in DOCUMENT_EVENTS else ("time",)
+    schema["required"] = ["specversion", "id", "source", "type", *time, "data"]
     return {"$schema": _DIALECT, **schema, "description": payload.__doc__ or ""}
 
 

@@ -45,6 +45,7 @@ from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
+from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import backfills, index_jobs, outbox
 from kb_shared.mongo.database import Database, transaction_lifetime_s
@@ -152,6 +153,7 @@ class _Shared:
     database: Database
     state_reader: StateReader
     requests: IndexRequests
+    organizations: KnownOrganizations | None
     dead_letters: DeadLetterPublisher
     backlog: Backlog
     quarantine: SuspectQuarantine
@@ -214,11 +216,13 @@ def _create_shared(settings: IndexerSettings, connections: Connections, *, lifet
     database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
     documents = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s, first=first)
     events = load_of_events(most=settings.max_in_flight, first=first)
+    organizations = None if settings.organizations_from_events else KnownOrganizations(database)
     return _Shared(
         database=database,
         state_reader=StateReader(database),
         requests=IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE),
-        dead_letters=DeadLetterPublisher(database, producer, topic_prefix=prefix),
+        organizations=organizations,
+        dead_letters=DeadLetterPublisher(database, producer, topic_prefix=prefix, organizations=organizations),
         backlog=Backlog(database),
         quarantine=SuspectQuarantine(),
         documents=documents,
@@ -247,6 +251,7 @@ def _create_fan_out_consumer(settings: IndexerSettings, shared: _Shared) -> Cons
         quarantine=shared.quarantine,
         backlog=shared.backlog,
         load=shared.events,
+        organizations=shared.organizations,
         knowledge_topic=settings.kafka_topic_prefix + topics.KNOWLEDGE_DOCUMENT_EVENTS.name,
     )
     return _create_consumer(

@@ -31,7 +31,7 @@ from kb_contracts.topics import KNOWLEDGE_DOCUMENT_EVENTS
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.load import EventThrottle
-from kb_indexer.consumer.record_keys import require_key
+from kb_indexer.consumer.record_keys import ordering_key_of_event, refuse_contradicting_key
 from kb_indexer.consumer.reserved_ids import require_ids_of_topic
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
@@ -44,6 +44,7 @@ from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, decide, membership
 from kb_shared.membership.projection import apply
 from kb_shared.messaging.index_requests import IndexRequests
+from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import citations, document_texts, documents, tags
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database, mongo_errors
@@ -80,14 +81,28 @@ class FanOut:
         quarantine: SuspectQuarantine,
         backlog: Backlog,
         load: EventThrottle,
+        organizations: KnownOrganizations | None = None,
         knowledge_topic: str = KNOWLEDGE_DOCUMENT_EVENTS.name,
     ) -> None:
+        """Create the handler.
+
+        Args:
+            database: with the state that events change.
+            requests: sends the commands.
+            state_reader: reads what is there.
+            quarantine: counts crashes of documents.
+            backlog: knows which KBs have many open jobs.
+            load: throttles.
+            organizations: those whose events are accepted; None: any, also one that comes into being by its event.
+            knowledge_topic: topic of the events of entries, with the prefix of the deployment.
+        """
         self._database = database
         self._requests = requests
         self._state_reader = state_reader
         self._quarantine = quarantine
         self._backlog = backlog
         self._load = load
+        self._organizations = organizations
         self._knowledge_topic = knowledge_topic
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, state_reader=state_reader)
@@ -96,13 +111,11 @@ class FanOut:
         self._written = BatchLoader(self._write)
 
     def ordering_key(self, record: Record) -> OrderingKey:
-        key = (record.key or b"").decode(errors="replace")
-        # A key with the name of another organization is refused in `handle`: it only waits in that one's queue first.
-        return OrderingKey(organization_id=key.partition("/")[0], group="", key=key)
+        return ordering_key_of_event(record)
 
     async def handle(self, record: Record) -> None:
-        envelope, event = decode(record.value, DOCUMENT_EVENTS)
-        require_key(record, key_of(event))
+        envelope, event = decode(record.value, DOCUMENT_EVENTS, headers=record.headers, written_at=record.written_at)
+        refuse_contradicting_key(record, key_of(event))
         require_ids_of_topic(event, is_of_knowledge=record.topic == self._knowledge_topic)
         await self._load.until_next_batch()
         # A crash while handling an event must not count against a document in quarantine.
@@ -113,9 +126,19 @@ class FanOut:
     async def _event(self, envelope: Envelope, event: Payload) -> None:
         match event:
             case DocumentEvent():
+                await self._require_organization(event.organization_id)
                 await self._document_event(envelope, event)
             case TagUpserted() | TagDeleted():
+                await self._require_organization(event.organization_id)
                 await self._tag_event(envelope, event)
+
+    async def _require_organization(self, organization_id: str) -> None:
+        if self._organizations is not None and not await self._organizations.is_known(organization_id):
+            raise Rejected(
+                "unknown-organization",
+                f"no organization {organization_id} exists; correct organization_id, or create its first API key and "
+                "send the event again",
+            )
 
     async def _tag_event(self, envelope: Envelope, event: TagUpserted | TagDeleted) -> None:
         """Store the state of a tag. No document changes: a KB that names a deleted tag shows it as dead."""

@@ -13,6 +13,9 @@ class IndexerSettings(EmbeddingSettings):
     max_documents_of_knowledge_base: int = Field(default=1_000_000, ge=0)
     """Greatest number of documents of a KB. 0, here and below, means no limit."""
     max_chunks_of_knowledge_base: int = Field(default=5_000_000, ge=0)
+    organizations_from_events: bool = False
+    """Permission for events to create organizations. Without it, an event of an organization without an API key and
+    without a KB becomes a dead letter, `unknown-organization`."""
     metrics_max_kb: int = Field(default=DEFAULT_LIMIT, ge=0)
     """Number of KBs with metrics of their own; those of further ones have `kb_id="_other"`."""
     metrics_clean_interval_s: float = Field(default=60.0, gt=0)

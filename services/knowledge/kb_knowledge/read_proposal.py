@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from kb_contracts import strict_json
 from kb_contracts.knowledge.entry_fields import DEFAULT_INFO_TYPE
 from kb_contracts.knowledge.import_document import (
     MAX_IMPORT_ITEMS,
@@ -17,7 +18,6 @@ from kb_contracts.knowledge.import_document import (
 )
 from kb_contracts.knowledge.pieces import KnowledgePiece
 from kb_knowledge.read_checked_import import read_checked_import
-from kb_shared.http import strict_json
 
 INSTRUCTIONS: Final = "instructions"
 """Section of prompts that models obey. Only people write it: a text could contain orders."""

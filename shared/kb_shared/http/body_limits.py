@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kb_shared.http import strict_json
+from kb_contracts import strict_json
 
 MAX_BODY_BYTES: Final = 2_000_000
 _LIMITS: Final = "body_limits"

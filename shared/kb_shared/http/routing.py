@@ -18,9 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kb_contracts import strict_json
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
-from kb_shared.http import audit, idempotency, limited_keys, problems, strict_json
+from kb_shared.http import audit, idempotency, limited_keys, problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.body_limits import BodyLimits, limits_of

@@ -1,6 +1,7 @@
 """Types between the consumer and its handlers, without the client library."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 
@@ -24,6 +25,14 @@ class Record:
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def written_at(self) -> datetime | None:
+        """Return the time of the record; None if it has no plausible one, because producers may set any."""
+        try:
+            return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC) if self.timestamp_ms >= 0 else None
+        except (OverflowError, ValueError, OSError):
+            return None
 
     @property
     def size_bytes(self) -> int:

@@ -1,11 +1,10 @@
 """Publishes dead letters: records that can't be used, stored in MongoDB and sent to `kb-dead-letters`, unchanged.
 
-The organization of a dead letter is in the key and in the value of the record. If both differ, or neither has one, only
-the operators of the platform see it.
+The organization of a dead letter is in the key or in the value of the record. If both differ, neither has one, or there
+is no such organization, only the operators of the platform see it.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,13 +15,14 @@ import structlog
 from bson import ObjectId
 
 from kb_contracts import topics
-from kb_contracts.cloudevents import MAX_EVENT_BYTES
-from kb_contracts.identifiers import is_identifier
+from kb_contracts.event_forms import Headers, read_events_leniently
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
+from kb_shared.messaging.event_keys import NOBODY, Owner, read_content, read_key
+from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.dead_letters import DeadLetter
@@ -45,8 +45,24 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,256}")
 class DeadLetterPublisher:
     """Stores and publishes a record before it is skipped. After a crash it may be published twice."""
 
-    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        producer: Producer,
+        *,
+        topic_prefix: str,
+        organizations: KnownOrganizations | None = None,
+    ) -> None:
+        """Create the publisher.
+
+        Args:
+            database: with the stored letters.
+            producer: sends them.
+            topic_prefix: of the deployment.
+            organizations: those to which letters belong; None: any that a record names.
+        """
         self._database = database
+        self._organizations = organizations
         self._producer = producer
         self._prefix = topic_prefix
         self._topic = topic_prefix + topics.DEAD_LETTERS.name
@@ -57,8 +73,8 @@ class DeadLetterPublisher:
         If the topic does not accept the whole record, the body is omitted and, if needed, the key. `x-body-ref` and
         `x-key-ref` then contain the id under which they are stored.
         """
-        detail = _shorten(detail)
-        letter = self._letter(record, reason, detail)
+        owner = await self._find_owner(record)
+        letter = self._letter(record, reason, _shorten(detail), owner=owner)
         await dead_letters.file(self._database, letter, record.value)
         await self._publish_dead_letter(record, letter)
         await self._announce_rejection(record, letter)
@@ -77,14 +93,23 @@ class DeadLetterPublisher:
         # It is stored and listed; only readers of the topic do not see it.
         log.error("dead_letter.publish_failed", dead_letter_id=letter.letter_id, reason=refused)
 
-    def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:
-        topic = record.topic.removeprefix(self._prefix)
-        organization_id, document_id = find_owner(topic, record.key, value=record.value)
+    async def _find_owner(self, record: Record) -> Owner:
+        owner = find_owner(self._topic_of(record), record.key, value=record.value, headers=record.headers)
+        is_known = owner.organization_id is None or await self._is_known(owner.organization_id)
+        return owner if is_known else NOBODY
+
+    async def _is_known(self, organization_id: str) -> bool:
+        return self._organizations is None or await self._organizations.is_known(organization_id)
+
+    def _topic_of(self, record: Record) -> str:
+        return record.topic.removeprefix(self._prefix)
+
+    def _letter(self, record: Record, reason: str, detail: str, *, owner: Owner) -> DeadLetter:
         return DeadLetter(
             letter_id=_letter_id(record),
-            organization_id=organization_id,
-            document_id=document_id,
-            topic=topic,
+            organization_id=owner.organization_id,
+            document_id=owner.document_id,
+            topic=self._topic_of(record),
             partition=record.partition,
             offset=record.offset,
             key=record.key,
@@ -93,20 +118,23 @@ class DeadLetterPublisher:
             reason=reason,
             detail=detail,
             traceparent=tracing.from_headers(record.headers) or tracing.current(),
-            occurred_at=_time(record.timestamp_ms),
+            occurred_at=record.written_at,
             filed_at=datetime.now(UTC),
             redriven_from=_redriven_from(record),
         )
 
     async def _announce_rejection(self, record: Record, letter: DeadLetter) -> None:
-        organization_id, document_id = _ids_in_key(letter.topic, record.key)
-        if organization_id is None:
+        owner, event = _owner_in_key(letter.topic, record.key), read_event_name(record.value, record.headers)
+        if owner == NOBODY:
+            owner = Owner(letter.organization_id, letter.document_id)
+        elif owner.organization_id != letter.organization_id:
+            # The record may be of another organization than its key: its contents are not sent to that of the key.
+            event = EventIdentity()
+        if owner.organization_id is None or not await self._is_known(owner.organization_id):
             return
-        # If the record may be of another organization than the key, its contents are not sent to that of the key.
-        event = read_event_name(record.value) if letter.organization_id == organization_id else EventIdentity()
         rejection = DocumentRejected(
-            organization_id=organization_id,
-            document_id=document_id,
+            organization_id=owner.organization_id,
+            document_id=owner.document_id,
             reason=letter.reason,
             detail=letter.detail,
             event_id=event.event_id,
@@ -119,7 +147,7 @@ class DeadLetterPublisher:
         message = outbox.NewMessage(
             rejection,
             topic=topics.KB_EVENTS.name,
-            key=organization_id,
+            key=owner.organization_id,
             ordering=f"dead-letter/{letter.letter_id}",
             seq=0,
             source=SOURCE,
@@ -154,27 +182,19 @@ def _shorten(detail: str) -> str:
     return detail[:MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
 
 
-def find_owner(topic: str, key: bytes | None, *, value: bytes | None) -> tuple[str | None, str | None]:
-    """Return the organization and the document of a record, as far as its key and its value agree."""
-    named = [_ids_in_key(topic, key), _ids_in_value(value)]
-    organizations = {organization_id for organization_id, _ in named if organization_id is not None}
+def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: Headers = ()) -> Owner:
+    """Return whose a record of any topic is, as far as its key and its content agree."""
+    owners = [_owner_in_key(topic, key), read_content(value, headers)]
+    organizations = {owner.organization_id for owner in owners if owner.organization_id is not None}
     if len(organizations) != 1:
-        return None, None
-    documents = {document_id for _, document_id in named if document_id is not None}
-    return organizations.pop(), documents.pop() if len(documents) == 1 else None
+        return NOBODY
+    documents = {owner.document_id for owner in owners if owner.document_id is not None}
+    return Owner(organizations.pop(), documents.pop() if len(documents) == 1 else None)
 
 
-def _ids_in_key(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
-    """Read organization and document from the key of a document event. Keys of other topics have other forms."""
-    parts = (key or b"").decode(errors="replace").split("/")
-    if topic not in topics.DOCUMENT_EVENT_TOPICS or not all(map(_is_identifier, parts)):
-        return None, None
-    match parts:
-        case [organization_id, document_id]:
-            return organization_id, document_id
-        case [organization_id, "tag", _]:
-            return organization_id, None
-    return None, None
+def _owner_in_key(topic: str, key: bytes | None) -> Owner:
+    """Read the key of a document event. Keys of other topics have other forms."""
+    return read_key(key) if topic in topics.DOCUMENT_EVENT_TOPICS else NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,42 +205,15 @@ class EventIdentity:
     type: str | None = None
 
 
-def read_event_name(value: bytes | None) -> EventIdentity:
-    """Read id and type of a message, which may have any form."""
-    envelope = _parse_envelope(value)
-    event_id, kind = envelope.get("id"), envelope.get("type")
+def read_event_name(value: bytes | None, headers: Headers = ()) -> EventIdentity:
+    """Read id and type of an event, which may have any form."""
+    event = next(read_events_leniently(value, headers), {})
+    event_id, kind = event.get("id"), event.get("type")
     return EventIdentity(event_id if _is_name(event_id) else None, kind if _is_name(kind) else None)
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
-
-
-def _parse_envelope(value: bytes | None) -> dict[str, Any]:
-    """Parse the envelope of a message; return an empty dict if it can't be read."""
-    if value is None or len(value) > MAX_EVENT_BYTES:
-        return {}
-    try:
-        envelope = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return envelope if isinstance(envelope, dict) else {}
-
-
-def _ids_in_value(value: bytes | None) -> tuple[str | None, str | None]:
-    """Read organization and document from the value, as far as they can be read."""
-    data = _parse_envelope(value).get("data")
-    if not isinstance(data, dict):
-        return None, None
-    organization_id, document_id = data.get("organization_id"), data.get("document_id")
-    return (
-        organization_id if _is_identifier(organization_id) else None,
-        document_id if _is_identifier(document_id) else None,
-    )
-
-
-def _is_identifier(value: Any) -> bool:
-    return isinstance(value, str) and is_identifier(value)
 
 
 def _letter_id(record: Record) -> str:
@@ -229,14 +222,6 @@ def _letter_id(record: Record) -> str:
     digest = hashlib.sha256(repr(place).encode())
     digest.update(b"-" if record.value is None else b"+" + record.value)
     return digest.hexdigest()[:32]
-
-
-def _time(timestamp_ms: int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
-    except (OverflowError, ValueError, OSError):
-        # Producers may set any timestamp.
-        return None
 
 
 def _redriven_from(record: Record) -> str | None:

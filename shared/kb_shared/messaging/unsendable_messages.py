@@ -21,7 +21,7 @@ async def mark_unsendable(
     database: Database, message: outbox.OutboxMessage, *, refusal: MessageRefused, size_bytes: int
 ) -> None:
     """Mark a refused message, in one transaction with `document.rejected.v1` if it is a document event."""
-    organization_id, document_id = find_owner(message.topic, message.key, value=message.value)
+    owner = find_owner(message.topic, message.key, value=message.value)
 
     async def work(session: MongoSession) -> bool:
         changed = await outbox.mark_unsendable(
@@ -30,14 +30,14 @@ async def mark_unsendable(
             message.id,
             reason=refusal.reason,
             size_bytes=size_bytes,
-            organization_id=organization_id,
-            document_id=document_id,
+            organization_id=owner.organization_id,
+            document_id=owner.document_id,
         )
-        if changed and message.topic in topics.DOCUMENT_EVENT_TOPICS and organization_id is not None:
+        if changed and message.topic in topics.DOCUMENT_EVENT_TOPICS and owner.organization_id is not None:
             event = read_event_name(message.value)
             rejection = DocumentRejected(
-                organization_id=organization_id,
-                document_id=document_id,
+                organization_id=owner.organization_id,
+                document_id=owner.document_id,
                 reason=refusal.reason,
                 detail=_detail(refusal, size_bytes),
                 event_id=event.event_id,
@@ -46,7 +46,7 @@ async def mark_unsendable(
                 message_id=str(message.id),
             )
             await outbox.add(
-                database, session, [_rejection_message(rejection, message, organization_id=organization_id)]
+                database, session, [_rejection_message(rejection, message, organization_id=owner.organization_id)]
             )
         return changed
 

@@ -116,6 +116,12 @@ async def find_all(database: Database, key_ids: Collection[str]) -> dict[str, St
     return {row["_id"]: read_row(row) async for row in rows}
 
 
+async def find_organizations(database: Database, organization_ids: Collection[str]) -> set[str]:
+    """Return those of the organizations that have a key, also a revoked or expired one."""
+    named = {"organization_id": {"$in": list(organization_ids)}}
+    return set(await database[NAME].distinct("organization_id", named))
+
+
 def build_union_stage(key: ApiKey) -> Row:
     """Build the stage of a query on another collection that adds the row of a key, if it exists, as `api_key`."""
     mine = {"_id": key.key_id, "organization_id": key.organization_id}

@@ -384,6 +384,12 @@ async def find_existing_ids(database: Database, kb_ids: Collection[str]) -> set[
     return set(await database[NAME].distinct("_id", {"_id": {"$in": list(kb_ids)}}))
 
 
+async def find_organizations(database: Database, organization_ids: Collection[str]) -> set[str]:
+    """Return those of the organizations that have a KB."""
+    named = {"organization_id": {"$in": list(organization_ids)}}
+    return set(await database[NAME].distinct("organization_id", named))
+
+
 async def set_status(
     database: Database,
     kb: KnowledgeBase,

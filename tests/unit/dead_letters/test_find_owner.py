@@ -43,4 +43,5 @@ def build_message(**data: object) -> bytes:
 def test_whose_a_record_is(
     topic: str, key: bytes | None, value: bytes | None, expected: tuple[str | None, str | None]
 ) -> None:
-    assert find_owner(topic, key, value=value) == expected
+    owner = find_owner(topic, key, value=value)
+    assert (owner.organization_id, owner.document_id) == expected

@@ -139,7 +139,7 @@ def test_a_missing_field_is_rejected_and_named(field: str) -> None:
         (b'{"a":' * 100_000, "not-json"),
         (b'{"data": NaN}', "not-json"),
         (b'{"data": ' + b"9" * 5000 + b"}", "not-json"),
-        ("\ufeff{}".encode(), "not-json"),
+        ("\ufeff{}".encode(), "bad-envelope"),
         (b" " * (MAX_EVENT_BYTES + 1), "too-large"),
         (with_envelope(type="document.ocr_completed.v2"), "unknown-type"),
         (with_envelope(specversion="0.3"), "bad-envelope"),

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 
+from kb_contracts import strict_json
 from kb_search.authoring.agent_tools import default_tool_name
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.tool_results import render_document_chunks
@@ -37,7 +38,6 @@ from kb_shared.chunking.counted_text import CountedText
 from kb_shared.chunking.outline import Outline
 from kb_shared.chunking.tables import find_tables
 from kb_shared.embedding.late_text import LateText
-from kb_shared.http import strict_json
 from kb_shared.mongo.vectors import StoredChunk
 from kb_shared.text.text_normalization import FOLDED, for_model
 from kb_shared.text.tokens import count_tokens, token_starts, tokens_before

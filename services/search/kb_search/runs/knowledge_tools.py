@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from kb_contracts import strict_json
 from kb_contracts.api.model import StrictModel, Timestamp
 from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP_K
 from kb_contracts.documents import storable
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
 from kb_shared.chat.completion import Tool, ToolCall
-from kb_shared.http import strict_json
 
 DEFAULT_TOP_K: Final = 5
 MAX_ARGUMENTS_CHARACTERS: Final = 20_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.http.strict_json import MAX_VALUES, parse
+from kb_contracts.strict_json import MAX_VALUES, parse
 
 JSON_VALUES = st.recursive(
     st.none()

@@ -15,9 +15,8 @@ def parse(body: bytes, *, max_values: int = MAX_VALUES) -> Any:
     """Read a JSON document.
 
     Raises:
-        ValueError: for anything ambiguous or that can't be stored: NaN, infinities, numbers beyond a double, a name
-            that occurs twice in an object, lone surrogates, bytes that are not UTF-8, nesting beyond the stack; and
-            for more than `max_values` values, which would take long. The message says which and quotes nothing.
+        ValueError: for all that `parse_text` refuses, and for what can't be stored or takes long: lone surrogates,
+            bytes that are not UTF-8, more than `max_values` values. The message says which and quotes nothing.
     """
     try:
         text = body.decode()
@@ -25,15 +24,25 @@ def parse(body: bytes, *, max_values: int = MAX_VALUES) -> Any:
         raise ValueError(f"byte {error.start} is not UTF-8") from None
     if _has_too_many_values(text, max_values):
         raise ValueError(f"it has more than {max_values} values")
+    value = parse_text(text)
+    if "\\u" in text and _has_lone_surrogate(value):
+        raise ValueError("a string contains half of a surrogate pair")
+    return value
+
+
+def parse_text(text: str) -> Any:
+    """Read a JSON document whose strings may contain lone surrogates.
+
+    Raises:
+        ValueError: for anything that is not JSON or ambiguous: NaN, infinities, numbers beyond a double, a name that
+            occurs twice in an object, nesting beyond the stack. The message says which and quotes nothing.
+    """
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if "\\u" in text and _has_lone_surrogate(value):
-        raise ValueError("a string contains half of a surrogate pair")
-    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
