@@ -124,6 +124,8 @@ class DeadLetterPublisher:
         )
 
     async def _announce_rejection(self, record: Record, letter: DeadLetter) -> None:
+        if letter.topic not in topics.DOCUMENT_EVENT_TOPICS:
+            return
         owner, event = _owner_in_key(letter.topic, record.key), read_event_name(record.value, record.headers)
         if owner == NOBODY:
             owner = Owner(letter.organization_id, letter.document_id)

@@ -17,6 +17,7 @@ from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.messaging.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
+from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.dead_letters import LetterFilter
@@ -147,3 +148,71 @@ async def test_a_rejection_names_the_event_and_the_place_of_its_dead_letter(
     assert (rejected.topic, rejected.partition, rejected.offset) == (topics.DOCUMENT_EVENTS.name, 3, 4711)
     assert rejected.dead_letter_id is not None
     assert await dead_letters.find(database, ["org", None], rejected.dead_letter_id) is not None
+
+
+EVENT = {"organization_id": "org", "document_id": "doc"}
+BINARY = (("ce_id", b"e-1"), ("ce_type", b"document.deleted.v1"), ("ce_specversion", b"1.0"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers", "document_id"),
+    [
+        (b'"org/doc"', envelope(data=EVENT), (), "doc"),
+        (b'"org/doc"', b"not JSON", (), "doc"),
+        (b'{"schema": {"type": "string"}, "payload": "org/doc"}', b"not JSON", (), "doc"),
+        (None, envelope(data=EVENT), (), "doc"),
+        (b"", envelope(data=EVENT), (), "doc"),
+        (b"null", envelope(data=EVENT), (), "doc"),
+        (b"doc", envelope(data=EVENT), (), "doc"),
+        (None, json.dumps(EVENT).encode(), BINARY, "doc"),
+        (None, json.dumps(envelope(data=EVENT).decode()).encode(), (), "doc"),
+        (None, json.dumps([json.loads(envelope(data=EVENT))] * 2).encode(), (), None),
+        (None, envelope(data={"organization_id": "org", "document_id": "with a space"}), (), None),
+        (
+            "org/Stra\u00dfe 1".encode(),
+            envelope(data={"organization_id": "org", "document_id": "Stra\u00dfe 1"}),
+            (),
+            None,
+        ),
+        (b"org/tag/a b", envelope(data={"organization_id": "org", "tag_id": "a b"}), (), None),
+        (b"org/tag/offers", b"not JSON", (), None),
+        (None, envelope(data={"organization_id": "org", "text": "x" * 1_100_000}), (), None),
+    ],
+)
+async def test_a_rejection_is_announced_to_the_organization_that_key_or_content_names(
+    database: Database, key: bytes | None, value: bytes, headers: Any, document_id: str | None
+) -> None:
+    publisher = DeadLetterPublisher(database, Refusing({}, []), topic_prefix="")  # type: ignore[arg-type]
+    await publisher.publish(
+        Record(topics.DOCUMENT_EVENTS.name, 0, 0, key, value, headers, 0), reason="bad-data", detail="why"
+    )
+    [announced] = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
+    _, rejected = decode(announced.value, KB_EVENTS)
+    assert isinstance(rejected, DocumentRejected)
+    assert (announced.key, rejected.organization_id, rejected.document_id) == (b"org", "org", document_id)
+    [letter], _ = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=9)
+    assert (letter.letter_id, letter.document_id) == (rejected.dead_letter_id, document_id)
+
+
+async def test_a_refused_command_is_not_announced_as_a_refused_event(database: Database) -> None:
+    publisher = DeadLetterPublisher(database, Refusing({}, []), topic_prefix="")  # type: ignore[arg-type]
+    for topic in (topics.INDEX_REQUESTS, topics.KB_EVENTS):
+        await publisher.publish(Record(topic.name, 0, 0, None, envelope(), (), 0), reason="bad-data", detail="why")
+    assert await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10) == []
+
+
+@pytest.mark.parametrize("key", [b"locaI/doc", None])
+async def test_a_record_of_an_organization_that_does_not_exist_is_shown_to_the_operator_alone(
+    database: Database, key: bytes | None
+) -> None:
+    publisher = DeadLetterPublisher(
+        database,
+        Refusing({}, []),  # type: ignore[arg-type]
+        topic_prefix="",
+        organizations=KnownOrganizations(database),
+    )
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, key, envelope(data={"organization_id": "locaI"}), (), 0)
+    await publisher.publish(record, reason="bad-data", detail="why")
+    assert await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10) == []
+    letters, _ = await dead_letters.find_page(database, ["locaI", None], LetterFilter(), skip=0, limit=9)
+    assert [(letter.organization_id, letter.document_id) for letter in letters] == [(None, None)]
