@@ -10,7 +10,7 @@ from uuid import uuid4
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from kb_contracts.errors import Rejected
-from kb_contracts.event_forms import Headers, check_json_media_type, read_event
+from kb_contracts.event_forms import RecordHeaders, check_json_media_type, read_event
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 MAX_EVENT_BYTES: Final = 1_000_000
@@ -70,7 +70,7 @@ def decode(
     value: bytes | None,
     types: Mapping[str, type[P]],
     *,
-    headers: Headers = (),
+    headers: RecordHeaders = (),
     written_at: datetime | None = None,
 ) -> tuple[Envelope, P]:
     """Return envelope and payload of a message of one of `types`.

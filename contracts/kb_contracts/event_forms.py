@@ -15,8 +15,8 @@ from typing import Any, Final
 from kb_contracts import strict_json
 from kb_contracts.errors import Rejected
 
-Headers = Sequence[tuple[str, bytes | None]]
-Event = dict[str, Any]
+RecordHeaders = Sequence[tuple[str, bytes | None]]
+RawEvent = dict[str, Any]
 """Attributes of an event by name, with its `data`; nothing of it is checked."""
 
 _CLOUDEVENTS: Final = "application/cloudevents"
@@ -46,7 +46,7 @@ _FOREIGN_FORMS: Final[Sequence[tuple[frozenset[str], str]]] = (
 )
 
 
-def read_event(value: bytes | None, headers: Headers = ()) -> Event:
+def read_event(value: bytes | None, headers: RecordHeaders = ()) -> RawEvent:
     """Return the event that a record holds.
 
     Raises:
@@ -65,7 +65,7 @@ def read_event(value: bytes | None, headers: Headers = ()) -> Event:
     return _unwrap(_remove_wrappings(document))
 
 
-def read_events_leniently(value: bytes | None, headers: Headers = ()) -> Iterator[Event]:
+def read_events_leniently(value: bytes | None, headers: RecordHeaders = ()) -> Iterator[RawEvent]:
     """Yield what can be read of an event that may have any form, or of each event of a batch. Never raises."""
     try:
         document = _parse(value or b"")
@@ -84,7 +84,7 @@ def read_events_leniently(value: bytes | None, headers: Headers = ()) -> Iterato
                 yield {**attributes, "data": _remove_wrappings(inner.get("data", inner))}
 
 
-def find_content_type(headers: Headers) -> str | None:
+def find_content_type(headers: RecordHeaders) -> str | None:
     """Return the media type of a record as its headers say it; None if they don't."""
     for name, value in headers:
         if name.lower() in _CONTENT_TYPES and value:
@@ -145,9 +145,9 @@ def _parse(value: bytes) -> Any:
         raise Rejected("not-json", f"the value is not a JSON document: {error}") from None
 
 
-def _read_attributes(headers: Headers) -> Event:
+def _read_attributes(headers: RecordHeaders) -> RawEvent:
     """Read the attributes of binary mode. A null header is none."""
-    attributes: Event = {}
+    attributes: RawEvent = {}
     for header, value in headers:
         named = _ATTRIBUTE.fullmatch(header)
         if named is None or value is None:
@@ -162,7 +162,7 @@ def _read_attributes(headers: Headers) -> Event:
     return attributes
 
 
-def _binary_event(attributes: Event, data: Any, content_type: str | None) -> Event:
+def _binary_event(attributes: RawEvent, data: Any, content_type: str | None) -> RawEvent:
     missing = [f"ce_{name}" for name in _REQUIRED if not attributes.get(name)]
     if missing:
         raise Rejected("bad-envelope", f"binary mode: these headers are missing: {', '.join(missing)}")
@@ -187,7 +187,7 @@ def _remove_wrappings(document: Any) -> Any:
     return document
 
 
-def _unwrap(event: Any) -> Event:
+def _unwrap(event: Any) -> RawEvent:
     """Return an event with its data; of an event within an event the inner one."""
     for _ in range(_DEEPEST):
         if not isinstance(event, dict):
@@ -202,7 +202,7 @@ def _unwrap(event: Any) -> Event:
     raise Rejected("bad-envelope", f"the value is {_kind_of(event)}; publish one CloudEvent, which is a JSON object")
 
 
-def _with_data(event: Mapping[str, Any], data: Any, *, was_wrapped: bool) -> Event:
+def _with_data(event: Mapping[str, Any], data: Any, *, was_wrapped: bool) -> RawEvent:
     """Return the event with its data, without attributes that are null, which are absent ones."""
     attributes = {name: value for name, value in event.items() if value is not None and not name.startswith("data")}
     if not was_wrapped and event.get("datacontenttype") is not None:

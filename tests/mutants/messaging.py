@@ -11,10 +11,12 @@ _OFFSETS: Final = "shared/kb_shared/kafka/offsets.py"
 _POSITIONS: Final = "shared/kb_shared/kafka/positions.py"
 _ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _ATTEMPTS: Final = "shared/kb_shared/kafka/attempts.py"
+_DEAD_LETTERS: Final = "shared/kb_shared/messaging/dead_letters.py"
 _SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
 
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/kafka"
+_DEAD_LETTER_TESTS: Final = "tests/integration/kafka/test_dead_letters.py"
 _ENTRIES: Final = "services/kb-api/kb_api/carry_out_entries.py"
 _IDEMPOTENCY: Final = "tests/integration/kb_api/test_idempotency.py"
 
@@ -260,10 +262,66 @@ MUTANTS: Final = (
     ),
     Mutant(
         "dead-letter-belongs-to-its-key-or-its-body",
-        "shared/kb_shared/messaging/dead_letters.py",
+        _DEAD_LETTERS,
         old="if len(organizations) != 1:",
         new="if not organizations:",
         caught_by=in_file("tests/unit/dead_letters/test_find_owner.py", "test_whose_a_record_is"),
+    ),
+    Mutant(
+        "refusal-is-announced-by-its-key-alone",
+        _DEAD_LETTERS,
+        old="            owner = Owner(letter.organization_id, letter.document_id)\n",
+        new="            return\n",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS, "test_a_rejection_is_announced_to_the_organization_that_key_or_content_names"
+        ),
+    ),
+    Mutant(
+        "dead-letter-of-an-organization-that-does-not-exist",
+        _DEAD_LETTERS,
+        old="return owner if is_known else NO_OWNER",
+        new="return owner",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS,
+            "test_a_record_of_an_organization_that_does_not_exist_is_shown_to_the_operator_alone",
+        ),
+    ),
+    Mutant(
+        "event-makes-an-organization",
+        "services/indexer/kb_indexer/fan_out.py",
+        old="not await self._organizations.is_known(organization_id)",
+        new="False",
+        caught_by=in_file(
+            f"{_TESTS}/test_unknown_organizations.py",
+            "test_an_event_of_an_unknown_organization_is_refused_and_stores_nothing",
+        ),
+    ),
+    Mutant(
+        "key-of-another-document-is-accepted",
+        "services/indexer/kb_indexer/consumer/record_keys.py",
+        old="if named == NO_OWNER or named.key == key:",
+        new="if True:",
+        caught_by=in_file(
+            f"{_TESTS}/test_record_keys.py",
+            "test_an_event_whose_key_names_another_document_is_rejected_and_changes_nothing",
+        ),
+    ),
+    Mutant(
+        "events-without-a-key-wait-for-nothing",
+        "services/indexer/kb_indexer/consumer/record_keys.py",
+        old="owner = read_content(record.value, record.headers) if named == NO_OWNER else named",
+        new="owner = named",
+        caught_by=in_file(
+            f"{_TESTS}/test_record_keys.py",
+            "test_events_of_one_document_wait_for_each_other_whatever_their_keys_are",
+        ),
+    ),
+    Mutant(
+        "binary-mode-is-not-read",
+        "contracts/kb_contracts/event_forms.py",
+        old="        if attributes:\n",
+        new="        if False:\n",
+        caught_by=in_file("tests/unit/contracts/test_event_forms.py", "test_an_event_is_the_same_in_each_form"),
     ),
     Mutant(
         "batch-that-is-taken-over-begins-again",

@@ -6,6 +6,7 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 from typing import Final
 
 from kb_shared.mongo import (
+    api_keys,
     backfills,
     circuits,
     citations,
@@ -27,6 +28,7 @@ from kb_shared.mongo import (
 from kb_shared.mongo.schema import CollectionIndexes
 
 COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
+    (api_keys.NAME, api_keys.INDEXES),
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
     (citations.NAME, citations.INDEXES),

@@ -15,13 +15,13 @@ import structlog
 from bson import ObjectId
 
 from kb_contracts import topics
-from kb_contracts.event_forms import Headers, read_events_leniently
+from kb_contracts.event_forms import RecordHeaders, read_events_leniently
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
-from kb_shared.messaging.event_keys import NOBODY, Owner, read_content, read_key
+from kb_shared.messaging.event_keys import NO_OWNER, Owner, read_content, read_key
 from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
@@ -96,7 +96,7 @@ class DeadLetterPublisher:
     async def _find_owner(self, record: Record) -> Owner:
         owner = find_owner(self._topic_of(record), record.key, value=record.value, headers=record.headers)
         is_known = owner.organization_id is None or await self._is_known(owner.organization_id)
-        return owner if is_known else NOBODY
+        return owner if is_known else NO_OWNER
 
     async def _is_known(self, organization_id: str) -> bool:
         return self._organizations is None or await self._organizations.is_known(organization_id)
@@ -127,7 +127,7 @@ class DeadLetterPublisher:
         if letter.topic not in topics.DOCUMENT_EVENT_TOPICS:
             return
         owner, event = _owner_in_key(letter.topic, record.key), read_event_name(record.value, record.headers)
-        if owner == NOBODY:
+        if owner == NO_OWNER:
             owner = Owner(letter.organization_id, letter.document_id)
         elif owner.organization_id != letter.organization_id:
             # The record may be of another organization than its key: its contents are not sent to that of the key.
@@ -184,19 +184,19 @@ def _shorten(detail: str) -> str:
     return detail[:MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
 
 
-def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: Headers = ()) -> Owner:
+def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: RecordHeaders = ()) -> Owner:
     """Return whose a record of any topic is, as far as its key and its content agree."""
     owners = [_owner_in_key(topic, key), read_content(value, headers)]
     organizations = {owner.organization_id for owner in owners if owner.organization_id is not None}
     if len(organizations) != 1:
-        return NOBODY
+        return NO_OWNER
     documents = {owner.document_id for owner in owners if owner.document_id is not None}
     return Owner(organizations.pop(), documents.pop() if len(documents) == 1 else None)
 
 
 def _owner_in_key(topic: str, key: bytes | None) -> Owner:
     """Read the key of a document event. Keys of other topics have other forms."""
-    return read_key(key) if topic in topics.DOCUMENT_EVENT_TOPICS else NOBODY
+    return read_key(key) if topic in topics.DOCUMENT_EVENT_TOPICS else NO_OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class EventIdentity:
     type: str | None = None
 
 
-def read_event_name(value: bytes | None, headers: Headers = ()) -> EventIdentity:
+def read_event_name(value: bytes | None, headers: RecordHeaders = ()) -> EventIdentity:
     """Read id and type of an event, which may have any form."""
     event = next(read_events_leniently(value, headers), {})
     event_id, kind = event.get("id"), event.get("type")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from kb_contracts.event_forms import Headers, read_events_leniently, remove_schema_id
+from kb_contracts.event_forms import RecordHeaders, read_events_leniently, remove_schema_id
 from kb_contracts.identifiers import is_identifier
 
 _MOST_EVENTS: Final = 1_000
@@ -35,35 +35,35 @@ class Owner:
         return None if self.tag_id is None else f"{self.organization_id}/tag/{self.tag_id}"
 
 
-NOBODY: Final = Owner()
+NO_OWNER: Final = Owner()
 
 
 def read_key(key: bytes | None) -> Owner:
     """Return what the key of an event names, also within quotation marks or beside a schema."""
     parts = _text_of(key).split("/")
     if not all(map(is_identifier, parts)):
-        return NOBODY
+        return NO_OWNER
     match parts:
         case [organization_id, document_id]:
             return Owner(organization_id, document_id)
         case [organization_id, "tag", tag_id]:
             return Owner(organization_id, tag_id=tag_id)
-    return NOBODY
+    return NO_OWNER
 
 
-def read_content(value: bytes | None, headers: Headers = ()) -> Owner:
+def read_content(value: bytes | None, headers: RecordHeaders = ()) -> Owner:
     """Return what an event names, in whatever form it is; of a batch, the organization of all its events."""
     events = islice(read_events_leniently(value, headers), _MOST_EVENTS)
     owners = [_read_data(event.get("data")) for event in events]
     if len(owners) == 1:
         return owners[0]
     organizations = {owner.organization_id for owner in owners}
-    return Owner(organizations.pop()) if len(organizations) == 1 else NOBODY
+    return Owner(organizations.pop()) if len(organizations) == 1 else NO_OWNER
 
 
 def _read_data(data: Any) -> Owner:
     if not isinstance(data, dict):
-        return NOBODY
+        return NO_OWNER
     return Owner(*(_identifier(data, name) for name in ("organization_id", "document_id", "tag_id")))
 
 

@@ -25,7 +25,7 @@ async def test_an_event_whose_key_names_another_document_is_rejected_and_changes
         await indexer.fan_out.handle(record(encode(event, source="/upstream"), key=sent))
 
     assert rejected.value.reason == "key-mismatch"
-    # The right key is told to whoever knows the organization, and to nobody else.
+    # The right key is told only to those who know the organization.
     assert (key_of(event).decode() in rejected.value.detail) is ("{mine}" in key)
     assert indexer.producer.sent_to(*LANES) == []
     await indexer.publish(event)

@@ -8,7 +8,7 @@ from typing import Final
 
 from kb_contracts.errors import Rejected
 from kb_shared.kafka.record import OrderingKey, Record
-from kb_shared.messaging.event_keys import NOBODY, read_content, read_key
+from kb_shared.messaging.event_keys import NO_OWNER, read_content, read_key
 
 _MAX_COMMAND_BYTES: Final = 4_096
 """Size up to which a record is read. Commands have about 500 bytes."""
@@ -32,7 +32,7 @@ def ordering_key_of_event(record: Record) -> OrderingKey:
     """
     # A key with the name of another organization is refused later: it only waits in that one's queue first.
     named = read_key(record.key)
-    owner = read_content(record.value, record.headers) if named == NOBODY else named
+    owner = read_content(record.value, record.headers) if named == NO_OWNER else named
     place = f"{record.topic}/{record.partition}/{record.offset}"
     return OrderingKey(organization_id=owner.organization_id or "", group="", key=owner.key or place)
 
@@ -56,7 +56,7 @@ def refuse_contradicting_key(record: Record, expected: bytes) -> None:
         Rejected: `key-mismatch`. The detail repeats no id of another organization.
     """
     named, key = read_key(record.key), expected.decode()
-    if named == NOBODY or named.key == key:
+    if named == NO_OWNER or named.key == key:
         return
     if named.organization_id == key.partition("/")[0]:
         raise Rejected("key-mismatch", f"the key names another document or tag than the data; the data's key is {key}")
