@@ -19,7 +19,7 @@ with needs_extra("kafka"):
 
     from kb_shared.errors import MessageRefused, TransientError
     from kb_shared.kafka.producer import Producer, ProducerMessage
-    from kb_shared.kafka_connection.connection import KafkaConnection
+    from kb_shared.kafka_connection.connection import Compression, KafkaConnection
     from kb_shared.observability.tracing import HEADER
 
 MAX_REQUEST_BYTES: Final = MAX_EVENT_BYTES + 10_000
@@ -63,16 +63,24 @@ class EventPublisher:
         source: names your service, as CloudEvents has it: `/billing/invoices`, say.
         topic_prefix: as the deployment's `KB_KAFKA_TOPIC_PREFIX`.
         idempotence: off only for a broker that lacks it.
+        compression: codec of the batches: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
     Raises:
         UnusableKafkaConnection: on entering: a file of the connection can't be used.
         PublishingFailed: on entering: no broker answers; enter again.
     """
 
     def __init__(
-        self, connection: str | KafkaConnection, *, source: str, topic_prefix: str = "", idempotence: bool = True
+        self,
+        connection: str | KafkaConnection,
+        *,
+        source: str,
+        topic_prefix: str = "",
+        idempotence: bool = True,
+        compression: Compression = "none",
     ) -> None:
         self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
         self._idempotence = idempotence
+        self._compression: Compression = compression
         self._source = source
         self._topic = topic_prefix + DOCUMENT_EVENTS.name
         self._producer: Producer | None = None
@@ -82,6 +90,7 @@ class EventPublisher:
         producer = Producer(
             self._connection,
             idempotence=self._idempotence,
+            compression=self._compression,
             max_request_bytes=MAX_REQUEST_BYTES,
             max_batch_bytes=MAX_BATCH_BYTES,
         )

@@ -23,6 +23,7 @@ from kb_local.server import accepts_connections
 from kb_local.state import Home, StackState, home_of
 from kb_local.wanted_services import wanted_services
 from kb_shared.embedding.models import LOCAL_MODELS
+from kb_shared.kafka_connection.codecs import find_unreadable_codecs
 
 MIN_FREE_DISK_GB = 2.0
 LEAST_FREE_DISK_GB = 0.5
@@ -56,7 +57,7 @@ async def require_fit(environment: Mapping[str, str]) -> list[Check]:
 async def examine(environment: Mapping[str, str]) -> list[Check]:
     """Run all checks that apply to the stack that `environment` describes."""
     home = home_of(environment)
-    checks = [check_python(), check_platform(), check_folder(home), check_disk(home), check_memory()]
+    checks = [check_python(), check_platform(), check_folder(home), check_disk(home), check_memory(), check_codecs()]
     if uri := environment.get("KB_MONGO_URI"):
         checks.append(await _outcome("KB_MONGO_URI", lambda: _describe_mongo(uri)))
     else:
@@ -150,6 +151,17 @@ def check_memory() -> Check:
         found=f"{available_gb:.1f} GB available",
         remedy=f"the stack needs about {MIN_MEMORY_GB} GB: close other programs",
         is_needed=False,
+    )
+
+
+def check_codecs() -> Check:
+    """Check whether consumers can read records of all codecs of Kafka."""
+    unreadable = find_unreadable_codecs()
+    return Check(
+        name="codecs",
+        ok=not unreadable,
+        found=f"can't read {', '.join(unreadable)}" if unreadable else "gzip, snappy, lz4 and zstd can be read",
+        remedy="install cramjam: pip install 'kb-shared[kafka]'",
     )
 
 

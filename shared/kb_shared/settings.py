@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from kb_shared.kafka_connection.connection import (
     DEFAULT_BOOTSTRAP_SERVERS,
+    Compression,
     KafkaConnection,
     SaslMechanism,
     SecurityProtocol,
@@ -62,6 +63,7 @@ class CommonSettings(ServerSettings):
     """Replication factor of topics that a service creates; default 3, or the number of brokers if that is lower."""
     kafka_idempotence: bool = True
     """True if the producer is idempotent. False only for a broker that does not support it, such as the local one."""
+    kafka_compression: Compression = "none"
     kafka_leave_group: bool = True
     """True if consumers leave their groups at the end. False only for a broker whose groups then fail, such as the
     local one."""

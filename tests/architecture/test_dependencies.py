@@ -28,7 +28,7 @@ def installed_with(requirement: str) -> set[str]:
 
 def test_publishing_an_event_installs_no_database_driver_and_no_web_framework() -> None:
     installed = installed_with("kb-client[kafka]")
-    assert {"aiokafka", "kb-contracts", "kb-shared", "pydantic"} <= installed
+    assert {"aiokafka", "cramjam", "kb-contracts", "kb-shared", "pydantic"} <= installed
     assert installed & NOT_FOR_PUBLISHING == set()
 
 

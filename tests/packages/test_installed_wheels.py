@@ -24,7 +24,7 @@ from kb_contracts.outcomes import DocumentIndexed
 
 
 async def main(kafka: str) -> None:
-    async with EventPublisher(kafka, source="/upstream", idempotence=False) as events:
+    async with EventPublisher(kafka, source="/upstream", idempotence=False, compression="zstd") as events:
         await events.publish(
             OcrCompleted(
                 organization_id="local",
@@ -33,7 +33,8 @@ async def main(kafka: str) -> None:
                 document_name="Offer 17",
                 tag_ids=["manual"],
                 upload_date=datetime.now(UTC),
-                text="We offer forty widgets at three pounds each.",
+                # Twice, so that the batch gets smaller: others are not compressed.
+                text="We offer forty widgets at three pounds each. We offer forty widgets at three pounds each.",
             )
         )
     async with EventSubscriber(kafka, group_id="upstream") as outcomes, asyncio.timeout(120):

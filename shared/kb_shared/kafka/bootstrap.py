@@ -34,7 +34,9 @@ async def prepare_topics(settings: CommonSettings) -> Mapping[str, int]:
 
 def create_producer(settings: CommonSettings) -> Producer:
     """Create a producer, which is not started yet."""
-    return Producer(settings.kafka_connection, idempotence=settings.kafka_idempotence)
+    return Producer(
+        settings.kafka_connection, idempotence=settings.kafka_idempotence, compression=settings.kafka_compression
+    )
 
 
 def create_kafka_watch(

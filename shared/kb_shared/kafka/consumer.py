@@ -17,6 +17,7 @@ from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
+from kb_shared.kafka_connection.codecs import find_unreadable_codecs
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
 from kb_shared.observability.log_limit import LogLimit
@@ -158,12 +159,15 @@ class Consumer:
 
 
 def create_membership_check(consumer: Consumer) -> Callable[[], Awaitable[str | None]]:
-    """Create the readiness check of a consumer: it polls as a member of its group.
+    """Create the readiness check of a consumer: it can read all codecs, and polls as a member of its group.
 
     A rebalance of less than a minute does not make it unready.
     """
+    unreadable = ", ".join(find_unreadable_codecs())
 
     async def why_not_ready() -> str | None:
+        if unreadable:
+            return f"it can't read records compressed with {unreadable}: install kb-shared with its extra `kafka`"
         if consumer.polled_at is None:
             return "it does not read as a member of its consumer groups yet"
         if time.monotonic() - consumer.polled_at < AWAY_FOR_S:

@@ -18,7 +18,7 @@ from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.send_errors import REFUSALS, needs_new_client, translate_error
 from kb_shared.kafka.send_spans import begin_send_span, end_send_spans, name_parent
 from kb_shared.kafka_connection.clients import producer_client
-from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.kafka_connection.connection import Compression, KafkaConnection
 from kb_shared.observability import metrics, tracing
 
 OLD_CLIENT_WITHIN_S: Final = 5.0
@@ -68,6 +68,7 @@ class Producer:
     Args:
         connection: to the cluster.
         idempotence: prevents duplicates and changes of order by retries of the client. False for brokers without it.
+        compression: codec of the batches that get smaller by it.
         max_request_bytes: size limit of a message with key and headers.
         max_batch_bytes: size of the batches of a partition; a larger message is sent alone.
         request_timeout_ms: time limit for the answer of a broker.
@@ -80,6 +81,7 @@ class Producer:
         connection: KafkaConnection,
         *,
         idempotence: bool,
+        compression: Compression = "none",
         max_request_bytes: int = 1_048_576,
         max_batch_bytes: int = 16_384,
         request_timeout_ms: int = 30_000,
@@ -90,6 +92,7 @@ class Producer:
         self._options = {
             "acks": "all",
             "enable_idempotence": idempotence,
+            "compression_type": None if compression == "none" else compression,
             "max_request_size": max_request_bytes,
             "max_batch_size": max_batch_bytes,
             "request_timeout_ms": request_timeout_ms,

@@ -10,6 +10,8 @@ from kb_shared.kafka_connection.tls import TlsFiles
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""Codec with which a producer compresses batches; consumers read all of them."""
 
 ENVIRONMENT_PREFIX: Final = "KB_KAFKA_"
 DEFAULT_BOOTSTRAP_SERVERS: Final = "127.0.0.1:9092"

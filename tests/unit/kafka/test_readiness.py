@@ -28,6 +28,13 @@ async def test_the_first_probe_after_a_long_time_finds_a_member_that_rebalances_
     assert fault is None if reason is None else reason in str(fault)
 
 
+async def test_a_consumer_that_can_not_read_a_codec_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiokafka.codec.cramjam", None)
+    fault = await create_membership_check(consumer_that_polled(monkeypatch, seconds_ago=1))()
+    assert fault is not None
+    assert "records compressed with snappy, lz4, zstd" in fault
+
+
 async def test_a_consumer_that_never_joined_its_group_has_an_age_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
