@@ -324,6 +324,22 @@ MUTANTS: Final = (
         caught_by=in_file("tests/unit/contracts/test_event_forms.py", "test_an_event_is_the_same_in_each_form"),
     ),
     Mutant(
+        "trace-that-can-not-be-read-ends-the-consumer",
+        _ATTEMPTS,
+        old="    except Exception:\n        # A bug, but what",
+        new="    except KeyError:\n        # A bug, but what",
+        caught_by=in_file(f"{_UNIT}/test_attempts.py", "test_a_trace_that_can_not_be_read_does_not_end_the_consumer"),
+    ),
+    Mutant(
+        "null-header-of-a-redrive-stops-the-dead-letter",
+        "shared/kb_shared/messaging/dead_letters.py",
+        old="if name == REDRIVEN_FROM and value)",
+        new="if name == REDRIVEN_FROM)",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_dead_letters.py", "test_w10_a_letter_is_sent_again_as_it_came_and_once"
+        ),
+    ),
+    Mutant(
         "batch-that-is-taken-over-begins-again",
         _ENTRIES,
         old="if (known := find_outcome(position)) is not None:",

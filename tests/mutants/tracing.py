@@ -73,8 +73,8 @@ MUTANTS: Final = (
     Mutant(
         "records-begin-a-new-trace",
         "shared/kb_shared/kafka/attempts.py",
-        old="incoming=tracing.from_headers(record.headers)",
-        new="incoming=None",
+        old="incoming = _read_traceparent(item.record)",
+        new="incoming = None",
         caught_by=in_file(_MESSAGES, "test_a_message_names_the_span_that_sent_it_as_the_parent_of_what_handles_it"),
     ),
     Mutant(

@@ -71,7 +71,7 @@ async def send_once(
 async def _send(
     database: Database, session: MongoSession, *, letter: DeadLetter, message_limits: MessageLimits
 ) -> None:
-    headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
+    headers: list[tuple[str, bytes | None]] = [each for each in letter.headers if each[0] != REDRIVEN_FROM]
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
     value = await dead_letters.read_body(database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)

@@ -56,10 +56,8 @@ class Attempts:
 
     async def attempt(self, item: InFlightRecord) -> TryAgain | None:
         """Try the record once; return None if it is finished, which means handled or among the dead letters."""
-        record = item.record
-        with tracing.trace(
-            spans.PROCESS, _span_attributes(item), of=record.topic, incoming=tracing.from_headers(record.headers)
-        ) as span:
+        incoming = _read_traceparent(item.record)
+        with tracing.trace(spans.PROCESS, _span_attributes(item), of=item.record.topic, incoming=incoming) as span:
             return await self._attempt(item, span)
 
     async def _attempt(self, item: InFlightRecord, span: TraceSpan) -> TryAgain | None:
@@ -136,6 +134,15 @@ class Attempts:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _read_traceparent(record: Record) -> str | None:
+    try:
+        return tracing.from_headers(record.headers)
+    except Exception:
+        # A bug, but what a record contains must not end the consumer: it is handled in a trace of its own.
+        log.exception("record.trace_not_read", **_log_fields(record))
+        return None
 
 
 def _span_attributes(item: InFlightRecord) -> tracing.Attributes | None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from kb_shared.kafka.headers import RecordHeaders
+
 
 class TopicPartition(NamedTuple):
     topic: str
@@ -19,7 +21,7 @@ class Record:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: RecordHeaders
     timestamp_ms: int
 
     @property
@@ -36,8 +38,9 @@ class Record:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of key and value, which the record takes in memory."""
-        return len(self.key or b"") + len(self.value or b"")
+        """Return the bytes of key, value and headers, which the record takes in memory."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,5 +227,5 @@ def _letter_id(record: Record) -> str:
 
 
 def _redriven_from(record: Record) -> str | None:
-    named = next((value.decode(errors="replace") for name, value in record.headers if name == REDRIVEN_FROM), None)
-    return named if named is not None and _LETTER_ID.fullmatch(named) else None
+    named = (value.decode(errors="replace") for name, value in record.headers if name == REDRIVEN_FROM and value)
+    return next((letter_id for letter_id in named if _LETTER_ID.fullmatch(letter_id)), None)

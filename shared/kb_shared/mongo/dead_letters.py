@@ -52,7 +52,7 @@ class DeadLetter:
     partition: int
     offset: int
     key: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
     size_bytes: int | None
     """Value of the record; None if it had none."""
     reason: str
@@ -95,7 +95,7 @@ class OpenLettersByReason:
     """False if there are more letters than are counted."""
 
 
-def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
+def _headers(stored: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, value) for name, value in stored)
 
 

@@ -71,7 +71,7 @@ class OutboxMessage:
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] | None
+    headers: tuple[tuple[str, bytes | None], ...] | None
     """Headers of the message; None means the default ones."""
     ordering: str
     traceparent: str
@@ -124,7 +124,7 @@ def _key(stored: str | bytes) -> bytes:
     return stored.encode() if isinstance(stored, str) else stored
 
 
-def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
+def _headers(stored: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, value) for name, value in stored)
 
 
@@ -167,7 +167,7 @@ async def add_record(
     topic: str,
     key: bytes | None,
     value: bytes | None,
-    headers: Sequence[tuple[str, bytes]],
+    headers: Sequence[tuple[str, bytes | None]],
     ordering: str,
     traceparent: str,
 ) -> None:

@@ -212,9 +212,10 @@ def parse(traceparent: str | None) -> TraceSpan | None:
     return TraceSpan(trace_id, span_id=span_id, is_sampled=bool(int(flags, 16) & 1))
 
 
-def from_headers(headers: Iterable[tuple[str, bytes]]) -> str | None:
-    """Return the `traceparent` in the headers of a Kafka record; None if there is none."""
-    return next((value.decode(errors="replace") for name, value in headers if name == HEADER), None)
+def from_headers(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    """Return the `traceparent` in the headers of a Kafka record; None if there is none that is well-formed."""
+    named = (value.decode(errors="replace") for name, value in headers if name == HEADER and value is not None)
+    return next((traceparent for traceparent in named if parse(traceparent) is not None), None)
 
 
 def _new_unrecorded() -> TraceSpan:

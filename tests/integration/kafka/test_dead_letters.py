@@ -75,11 +75,11 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
         await until(lambda: len(letter_reader.records) == 1)
     [letter] = letter_reader.records
     headers = dict(letter.headers)
-    filed = await dead_letters.find(database, [None], headers["x-dead-letter-id"].decode())
+    filed = await dead_letters.find(database, [None], (headers["x-dead-letter-id"] or b"").decode())
     assert filed is not None
     assert (filed.key, await dead_letters.read_body(database, filed)) == (KEY, BODY)
     assert (letter.key, letter.value, headers["x-body-ref"]) == (KEY, None, headers["x-dead-letter-id"])
-    assert len(headers["x-detail"]) == MAX_DETAIL_CHARACTERS
+    assert len(headers["x-detail"] or b"") == MAX_DETAIL_CHARACTERS
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Refusing:
     taken: list[tuple[str, bytes | None, bytes | None]]
 
     async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
-        size = len(key or b"") + len(value or b"") + sum(len(text) for _, text in to_wire(headers))
+        size = len(key or b"") + len(value or b"") + sum(len(text or b"") for _, text in to_wire(headers))
         if size > self.at_most.get(topic, 1_000_000):
             raise MessageRefused("too large", reason="too-large")
         self.taken.append((topic, key, value))

@@ -1,6 +1,7 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,7 +13,7 @@ from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics, ensure_topics
-from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.kafka_connection.connection import Compression, KafkaConnection
 from tests.conftest import KafkaCluster
 from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
 from tests.waiting import until
@@ -65,14 +66,26 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
     async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
         await producer.send_all([ProducerMessage(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
         await producer.send(stream.topic, b"a/1", value=None, headers={"content-type": "text/plain", "who": "Zoë"})
-        await producer.send(stream.topic, b"a/1", value=b"\xff\x00", headers=[("x", b"\xfe"), ("x", b"2")])
+        headers = [("x", b"\xfe"), ("x", None), ("traceparent", None)]
+        await producer.send(stream.topic, b"a/1", value=b"\xff\x00", headers=headers)
     async with running(stream.consumer(CollectingRecorder(), Letters())):
         await until(lambda: len(got) == 202)
     assert [record.value for record in got[:200]] == [str(n).encode() for n in range(200)]
     assert got[200].value is None
     assert got[200].headers == (("content-type", b"text/plain"), ("who", "Zoë".encode()))
     assert got[201].value == b"\xff\x00"
-    assert got[201].headers == (("x", b"\xfe"), ("x", b"2"))
+    assert got[201].headers == (("x", b"\xfe"), ("x", None), ("traceparent", None))
+
+
+async def test_messages_are_compressed_with_the_codec_that_was_set_and_all_codecs_are_read(stream: Stream) -> None:
+    handler = Recorder()
+    text = "the same words again and again " * 20
+    for codec in get_args(Compression):
+        async with Producer(stream.connection, idempotence=stream.on_kafka, compression=codec) as producer:
+            await producer.send(stream.topic, b"a/1", value=f"{codec}: {text}".encode())
+    async with running(stream.consumer(handler, Letters(), **BRIEF_SESSION)):
+        await until(lambda: len(handler.handled) == len(get_args(Compression)))
+    assert handler.handled == [f"{codec}: {text}" for codec in get_args(Compression)]
 
 
 async def test_a_message_that_no_broker_acknowledged_was_not_sent(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -39,6 +41,23 @@ async def test_a_handled_record_is_done_with() -> None:
     assert await outcomes(a_job(), handler, dead_letters) == [None]
     assert handler.handled == [0]
     assert dead_letters.letters == []
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"none", b"00-" + b"0" * 100_000])
+async def test_a_record_is_handled_whatever_its_traceparent_is(value: bytes | None) -> None:
+    handler = FakeHandler()
+    headers = (("traceparent", value), ("other", None), ("traceparent", value))
+    item = InFlightRecord(replace(record(0), headers=headers), OrderingKey("a", "a", "1"), OffsetTracker(0))
+    assert await outcomes(item, handler, FakeDeadLetters()) == [None]
+    assert handler.handled == [0]
+
+
+async def test_a_trace_that_can_not_be_read_does_not_end_the_consumer() -> None:
+    handler = FakeHandler()
+    headers: Any = [("traceparent", 7)]
+    item = InFlightRecord(replace(record(0), headers=headers), OrderingKey("a", "a", "1"), OffsetTracker(0))
+    assert await outcomes(item, handler, FakeDeadLetters()) == [None]
+    assert handler.handled == [0]
 
 
 async def test_an_unusable_record_goes_to_the_dead_letters_with_its_reason() -> None:
