@@ -47,12 +47,14 @@ class KafkaLog:
                     messages += [_message(record) for record in batch]
         return messages
 
-    async def send(self, topic: Topic, key: bytes | None, value: bytes | None) -> None:
+    async def send(
+        self, topic: Topic, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
         """Write a message that no publisher of ours would."""
         client = producer_client(self.connection, acks="all", max_request_size=4 * 1024 * 1024)
         await client.start()
         try:
-            await client.send_and_wait(self.prefix + topic.name, key=key, value=value)
+            await client.send_and_wait(self.prefix + topic.name, key=key, value=value, headers=list(headers))
         finally:
             await client.stop()
 

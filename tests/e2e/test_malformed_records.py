@@ -102,6 +102,8 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
 
 
 async def _publish_text_of_other_organization(running: RunningSystem, document_id: str) -> None:
+    # An organization exists from its first key on.
+    await running.system.database.api_keys.insert_one({"_id": "key-of-others", "organization_id": "others"})
     event = running.upstream.ocr(document_id, [], tags=["theirs"])
     theirs = event.model_copy(update={"organization_id": "others", "text": FOREIGN_TEXT})
     await running.system.events.publish(theirs)
