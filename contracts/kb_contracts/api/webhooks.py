@@ -37,6 +37,7 @@ _WEBHOOK: Final = {
     "former_secret_expires_at": None,
     "disabled_at": None,
     "disabled_reason": None,
+    "paused_until": None,
 }
 _DELIVERY: Final = {
     "delivery_id": "65f1c2a3b4d5e6f708192a62",
@@ -103,6 +104,10 @@ class WebhookView(BaseModel):
     disabled_reason: str | None = Field(
         description="`receiver-gone`: the receiver answered 410. `PUT` with `enabled: true` enables the webhook again."
     )
+    paused_until: datetime | None = Field(
+        description="Time until which nothing is sent, because the receiver answered 429 or 503. Events wait "
+        "meanwhile. Null: it has not paused."
+    )
 
 
 class WebhookWithSecret(WebhookView):
@@ -124,8 +129,11 @@ class WebhookTestResult(BaseModel):
     delivered: bool = Field(description="Whether the receiver answered with 2xx.")
     status: int | None = Field(description="HTTP status of the answer; null if none came.")
     error: str | None = Field(
-        description="`refused` (another status than 2xx), `timeout`, `connection-failed` (also an address that is not "
-        "public) or `no-http-answer`; null if it was delivered."
+        description="Slug of what went wrong; null if it was delivered. With a status: `put-off` (429 or 503), "
+        "`refused` (any other than 2xx). Without: `name-not-resolved` (also to an address that is not public), "
+        "`connection-refused`, `connection-closed`, `host-unreachable`, `no-http-answer`; `timeout-` and the phase: "
+        "`connect`, `tls`, `send`, `answer`; `tls-` and the check: `certificate-expired`, `certificate-not-yet-valid`, "
+        "`certificate-self-signed`, `certificate-invalid`, `authority-unknown`, `host-name`, `protocol`."
     )
     duration_ms: float
 
@@ -137,10 +145,12 @@ class WebhookDeliveryView(BaseModel):
     event_id: str = Field(description="Id of the event: the header `webhook-id` of all attempts.")
     event_type: str
     state: Literal["waiting", "delivered", "dead"] = Field(
-        description="`waiting` for an attempt; `delivered`; `dead`: given up after a day, or because the webhook was "
-        "disabled."
+        description="`waiting` for an attempt; `delivered`; `dead`: given up after a day (three, if the "
+        "receiver put it off), or because the webhook was disabled."
     )
-    attempts: int = Field(description="Number of attempts so far.")
+    attempts: int = Field(
+        description="Number of attempts so far, without those that the receiver put off with `Retry-After`."
+    )
     created_at: datetime
     attempted_at: datetime | None = Field(description="Time of the last attempt; null before the first.")
     next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if there is none.")

@@ -196,7 +196,8 @@ def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
 def _seconds_until(http_date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(http_date)
-    except ValueError:
+    except (ValueError, OverflowError):
+        # A day or an hour with more digits than a C integer has.
         return None
     # A date without a zone is UTC, by RFC 5322's "-0000".
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ from pymongo import AsyncMongoClient
 
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
+from kb_api.webhooks import deliveries, webhook_rows
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
 from kb_shared.embedding.bootstrap import create_embedder
@@ -22,6 +24,8 @@ from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
 from tests.indexes import create_all_indexes
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_events import list_all
+from tests.integration.kb_api.webhook_receiver import Receiver
 
 MODEL = "hash-16"
 
@@ -106,3 +110,31 @@ async def provider(model_server: ModelServerProcess) -> AsyncIterator[Callable[.
 
         yield program_faults
         await admin.delete("/admin/hash")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with Receiver().serve() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+async def private_api(api: KbApi) -> AsyncIterator[KbApi]:
+    """Allow webhooks to have addresses of this machine."""
+    settings = api.settings.model_copy(update={"allow_private_providers": True})
+    private = create_kb_api(settings, database=api.database, embedder=api.embedder)
+    yield private
+    await private.webhook_sender.close()
+
+
+@pytest.fixture
+async def owner(private_api: KbApi, organization: OrganizationClient) -> AsyncIterator[OrganizationClient]:
+    """The owner of the webhooks."""
+    await list_all(private_api)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(create_app(private_api)), base_url="http://kb-api"
+    ) as http:
+        yield replace(organization, http=http, api=private_api)
+    # Nothing waits for later tests.
+    await organization.database[webhook_rows.NAME].delete_many({})
+    await organization.database[deliveries.NAME].delete_many({})

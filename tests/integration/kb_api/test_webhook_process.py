@@ -14,7 +14,7 @@ from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.service import Service
 from kb_local.zygote import Zygote
 from kb_shared.mongo.database import Database
-from tests.integration.kb_api.test_webhooks import Receiver
+from tests.integration.kb_api.webhook_receiver import Receiver
 from tests.waiting import until
 
 ORGANIZATION = "acme"

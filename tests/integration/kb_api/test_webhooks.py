@@ -1,17 +1,13 @@
 """Each event reaches each webhook that wants it, signed, and no receiver holds up another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import httpx
 import pytest
 from bson import ObjectId
 
-from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.webhooks import deliver, deliveries, webhook_rows
 from kb_api.webhooks.deliver import WebhookDeliverer
 from kb_api.webhooks.webhook_rows import WebhookKey
@@ -22,101 +18,10 @@ from kb_shared import failpoints
 from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.integration.kb_api.test_events import KB, OTHER_KB, ProcessDied, happen, indexed, list_all, removed
+from tests.integration.kb_api.webhook_receiver import Receiver, another_process, deliver_all, deliveries_of, make_due
 from tests.waiting import until
 
 NewOrganization = Callable[..., Awaitable[OrganizationClient]]
-
-
-@dataclass
-class Receiver:
-    """A server that keeps what it gets, and answers with `statuses`, the last of them from then on."""
-
-    statuses: list[int] = field(default_factory=lambda: [204])
-    headers: str = ""
-    is_silent: bool = False
-    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    url: str = ""
-
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator["Receiver"]:
-        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-        try:
-            yield self
-        finally:
-            server.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2]
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head)}
-            body = await reader.readexactly(int(headers["content-length"]))
-            self.received.append((headers, body))
-            if self.is_silent:
-                await asyncio.sleep(3600)
-            status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
-            writer.write(
-                f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n{self.headers}\r\n".encode()
-            )
-        finally:
-            writer.close()
-
-    @property
-    def ids(self) -> list[str]:
-        return [headers["webhook-id"] for headers, _ in self.received]
-
-    def documents(self, secret: str) -> list[str]:
-        """Return the documents of the events received, after checking the signature of each."""
-        return [verify(body, headers, secrets=[secret])["data"]["document_id"] for headers, body in self.received]
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with Receiver().serve() as receiver:
-        yield receiver
-
-
-@pytest.fixture(scope="session")
-async def private_api(api: KbApi) -> AsyncIterator[KbApi]:
-    """Allow webhooks to have addresses of this machine."""
-    settings = api.settings.model_copy(update={"allow_private_providers": True})
-    private = create_kb_api(settings, database=api.database, embedder=api.embedder)
-    yield private
-    await private.webhook_sender.close()
-
-
-@pytest.fixture
-async def owner(private_api: KbApi, organization: OrganizationClient) -> AsyncIterator[OrganizationClient]:
-    """The owner of the webhooks."""
-    await list_all(private_api)
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(create_app(private_api)), base_url="http://kb-api"
-    ) as http:
-        yield replace(organization, http=http, api=private_api)
-    # Nothing waits for later tests.
-    await organization.database[webhook_rows.NAME].delete_many({})
-    await organization.database[deliveries.NAME].delete_many({})
-
-
-async def deliver_all(api: KbApi, deliverer: WebhookDeliverer | None = None) -> None:
-    """List all events, and make all attempts that are due."""
-    deliverer = deliverer or api.webhook_deliverer
-    await list_all(api)
-    while await deliverer._serve_some():
-        await asyncio.gather(*deliverer._serving.values())
-
-
-async def deliveries_of(owner: OrganizationClient, webhook: dict[str, Any], **query: Any) -> list[dict[str, Any]]:
-    page = await owner.ok("GET", f"/webhooks/{webhook['webhook_id']}/deliveries", limit=100, **query)
-    found: list[dict[str, Any]] = page["deliveries"]
-    return found
-
-
-async def make_due(owner: OrganizationClient, **fields: Any) -> None:
-    """Let the time pass until all deliveries that wait are due."""
-    waiting = {"organization_id": owner.organization_id, "waiting": {"$exists": True}}
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    await owner.database[deliveries.NAME].update_many(waiting, {"$set": {"due_at": past, **fields}})
 
 
 async def test_events_that_a_webhook_wants_are_delivered_once_with_a_signature(
@@ -230,21 +135,6 @@ async def test_an_answer_of_a_former_address_does_not_disable_a_webhook(
     assert (delivery["state"], delivery["attempts"]) == ("delivered", 2)
 
 
-@pytest.mark.parametrize(("status", "is_respected"), [(429, True), (503, True), (500, False)])
-async def test_the_pause_that_a_receiver_asks_for_is_respected(
-    owner: OrganizationClient, receiver: Receiver, *, status: int, is_respected: bool
-) -> None:
-    receiver.statuses = [status]
-    receiver.headers = "retry-after: 1800\r\n"
-    hook = await owner.ok("POST", "/webhooks", json={"url": receiver.url})
-    await happen(owner, indexed(owner, "a"))
-    await deliver_all(owner.api)
-    [delivery] = await deliveries_of(owner, hook)
-    pause = datetime.fromisoformat(delivery["next_attempt_at"]) - datetime.fromisoformat(delivery["attempted_at"])
-    assert (pause >= timedelta(seconds=1800)) is is_respected
-    assert pause < timedelta(seconds=1800 * 1.2 + 60)
-
-
 async def test_a_delivery_that_no_process_tries_is_dead_after_a_day(owner: OrganizationClient) -> None:
     hook = await owner.ok("POST", "/webhooks", json={"url": "http://127.0.0.1:1/"})
     await happen(owner, indexed(owner, "a"))
@@ -279,11 +169,6 @@ async def test_a_process_that_dies_before_it_has_recorded_a_delivery_delivers_it
     assert (delivery["state"], delivery["attempts"]) == ("delivered", 2)
     assert len(receiver.ids) == 2
     assert len(set(receiver.ids)) == 1
-
-
-def another_process(owner: OrganizationClient) -> WebhookDeliverer:
-    api = owner.api
-    return WebhookDeliverer(api.database, sender=api.webhook_sender, secrets=api.webhook_secrets)
 
 
 async def test_processes_that_deliver_at_the_same_time_deliver_each_event_once(
@@ -386,7 +271,7 @@ async def test_an_address_that_became_private_gets_nothing(owner: OrganizationCl
     await deliver_all(owner.api, deliverer)
     await strict.close()
     [delivery] = await deliveries_of(owner, hook)
-    assert (delivery["state"], delivery["last_error"]) == ("waiting", "connection-failed")
+    assert (delivery["state"], delivery["last_error"]) == ("waiting", "name-not-resolved")
     assert receiver.received == []
 
 

@@ -102,7 +102,22 @@ def test_a_class_that_is_not_known_means_what_its_nearest_known_base_means() -> 
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("7", 7.0), ("0", 0.0), ("0.25", 0.25), ("-1", None), ("nan", None), ("inf", None), ("soon", None), ("", None)],
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("0.25", 0.25),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        ("", None),
+        ("120, 60", None),
+        ("5 minutes", None),
+        ("2030-01-31T12:00:00Z", None),
+        ("Fri, 31 Jan 99999 12:00:00 GMT", None),
+        ("Fri, 99999999999999999999999 Jan 2030 12:00:00 GMT", None),
+        ("Fri, 31 Jan 2030 12:00:60 GMT", None),
+    ],
 )
 def test_retry_after_in_seconds(header: str, seconds: float | None) -> None:
     assert retry_after_s({"retry-after": header}) == seconds

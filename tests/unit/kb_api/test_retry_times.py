@@ -1,9 +1,17 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_api.webhooks.retry_times import FIRST_PAUSE_S, JITTER, LAST_ATTEMPT_BEFORE, LONGEST_PAUSE_S, next_attempt
+from kb_api.webhooks.retry_times import (
+    FIRST_PAUSE_S,
+    JITTER,
+    LONGEST_PAUSE_OF_RECEIVER_S,
+    LONGEST_PAUSE_S,
+    next_attempt,
+    pause_of_receiver,
+)
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -22,17 +30,20 @@ def test_pauses_grow_to_a_limit_and_never_pass_the_end(attempts: int, chance: fl
     assert again_at == (unlimited if unlimited <= give_up_at else None)
 
 
-@given(st.floats(0, 1), st.floats(0, 100_000), st.floats(0, 86_400))
-def test_a_pause_that_the_receiver_asks_for_is_kept_within_the_limits_of_the_delivery(
-    chance: float, asked_pause_s: float, left_s: float
+@given(st.integers(0, 10_000), st.floats(0, 1), st.none() | st.floats(0, 1e12))
+def test_a_receiver_is_left_alone_for_as_long_as_it_asks_within_limits(
+    pauses: int, chance: float, asked_s: float | None
 ) -> None:
-    give_up_at = NOW + timedelta(seconds=left_s)
-    usual = next_attempt(now=NOW, attempts=1, give_up_at=give_up_at, chance=chance)
-    asked = next_attempt(now=NOW, attempts=1, give_up_at=give_up_at, chance=chance, asked_pause_s=asked_pause_s)
-    assert (asked is None) == (usual is None)
-    if usual is not None and asked is not None:
-        wanted, latest = NOW + timedelta(seconds=min(asked_pause_s, LONGEST_PAUSE_S)), give_up_at - LAST_ATTEMPT_BEFORE
-        assert max(usual, min(wanted, latest)) <= asked <= max(usual, latest)
+    pause_s = pause_of_receiver(pauses=pauses, chance=chance, asked_s=asked_s).total_seconds()
+    assert FIRST_PAUSE_S <= pause_s <= (1 + JITTER) * LONGEST_PAUSE_OF_RECEIVER_S
+    if asked_s is not None:
+        assert pause_s >= min(asked_s, LONGEST_PAUSE_OF_RECEIVER_S) - 0.001
+        assert pause_s <= max(asked_s, FIRST_PAUSE_S) * (1 + JITTER) + 0.001
+
+
+@pytest.mark.parametrize(("pauses", "pause_s"), [(0, 5), (1, 20), (2, 80), (3, 320), (4, 1280), (5, 3600), (99, 3600)])
+def test_without_a_time_of_its_own_a_receiver_is_left_alone_for_longer_each_time(pauses: int, pause_s: int) -> None:
+    assert pause_of_receiver(pauses=pauses, chance=0, asked_s=None) == timedelta(seconds=pause_s)
 
 
 def test_a_day_has_about_a_dozen_attempts() -> None:

@@ -111,10 +111,11 @@ async def update(
 ) -> WebhookView:
     """Change fields of a webhook. Deliveries that wait go to the new address.
 
-    `enabled: true` also enables one that was disabled because its receiver had answered 410.
+    `enabled: true` also enables one that was disabled because its receiver had answered 410, and ends a pause that
+    the receiver has asked for, as a new address does.
     """
     key = WebhookKey(caller.organization_id, webhook_id)
-    await webhook_rows.get(database, key)
+    before = await webhook_rows.get(database, key)
     fields: dict[str, Any] = body.model_dump(include=body.model_fields_set)
     for name in ("url", "description", "enabled"):
         if name in fields and fields[name] is None:
@@ -125,6 +126,8 @@ async def update(
         changed = {**fields, "updated_at": now(), "updated_by": caller.key_id}
         if "enabled" in fields:
             changed |= {"disabled_at": None, "disabled_reason": None}
+        if fields.get("enabled") or fields.get("url", before.url) != before.url:
+            changed |= webhook_rows.ENDED_PAUSE
         return await webhook_rows.update(database, session, key, fields=changed)
 
     return _view(await commit_change(database, store, answer=_view))
@@ -228,14 +231,14 @@ async def list_deliveries(
 ) -> WebhookDeliveryList:
     """List the deliveries of a webhook, newest first. They are kept for seven days after their end."""
     key = WebhookKey(caller.organization_id, webhook_id)
-    await webhook_rows.get(database, key)
+    webhook = await webhook_rows.get(database, key)
     scope = CursorScope(caller.organization_id, f"deliveries of {webhook_id}", {"state": state})
     before = cursors.read(scope, cursor)
     found = await deliveries.find_page(
         database, key, state=None if state is None else DeliveryState(state), before=before, limit=limit
     )
     return WebhookDeliveryList(
-        deliveries=[_delivery_view(each) for each in found],
+        deliveries=[_delivery_view(each, webhook) for each in found],
         next_cursor=cursors.create(scope, found[-1].delivery_id) if len(found) == limit else None,
     )
 
@@ -250,14 +253,14 @@ async def redeliver(database: Database, caller: Admin, webhook_id: str, *, deliv
     """Try a delivery again for a day, whatever became of it. `webhook-id` is the same."""
     key = WebhookKey(caller.organization_id, webhook_id)
 
-    async def store(session: MongoSession) -> WebhookDelivery:
-        await webhook_rows.get(database, key, session=session)
+    async def store(session: MongoSession) -> WebhookDeliveryView:
+        webhook = await webhook_rows.get(database, key, session=session)
         delivery = await deliveries.redeliver(database, session, key, delivery_id=delivery_id)
         if delivery is None:
             raise NotFound("delivery")
-        return delivery
+        return _delivery_view(delivery, webhook)
 
-    return _delivery_view(await commit_change(database, store, answer=_delivery_view))
+    return await commit_change(database, store, answer=lambda view: view)
 
 
 async def _check(
@@ -296,10 +299,12 @@ def _view(webhook: Webhook) -> WebhookView:
         former_secret_expires_at=next((each for each in ends if each > now()), None),
         disabled_at=webhook.disabled_at,
         disabled_reason=webhook.disabled_reason,
+        paused_until=webhook.pause_ends_at(now()),
     )
 
 
-def _delivery_view(delivery: WebhookDelivery) -> WebhookDeliveryView:
+def _delivery_view(delivery: WebhookDelivery, webhook: Webhook) -> WebhookDeliveryView:
+    due = [each for each in (delivery.due_at, webhook.pause_ends_at(now())) if each is not None]
     return WebhookDeliveryView(
         delivery_id=delivery.delivery_id,
         event_id=delivery.event_id,
@@ -308,7 +313,7 @@ def _delivery_view(delivery: WebhookDelivery) -> WebhookDeliveryView:
         attempts=delivery.attempts,
         created_at=delivery.created_at,
         attempted_at=delivery.attempted_at,
-        next_attempt_at=delivery.due_at,
+        next_attempt_at=None if delivery.due_at is None else max(due),
         last_status=delivery.last_status,
         last_error=delivery.last_error,
     )

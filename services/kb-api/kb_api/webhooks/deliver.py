@@ -3,6 +3,9 @@
 Webhooks are served in two lanes, each with its own limit. One whose last attempt failed or was slow is in the slow
 lane, one attempt at a time, until an attempt succeeds quickly. Within a lane, those that were served least recently
 come first, and an organization has a part of the places.
+
+A receiver that answers 429 or 503 is paused, in its row, so that no process sends it anything. After the pause one
+process makes one attempt, and all go on if it was not put off again.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from pymongo.errors import PyMongoError
 
 from kb_api.webhooks import deliveries, webhook_rows
 from kb_api.webhooks.deliveries import DueWebhook, WebhookDelivery
-from kb_api.webhooks.retry_times import next_attempt
+from kb_api.webhooks.retry_times import next_attempt, pause_of_receiver
 from kb_api.webhooks.webhook_rows import Webhook, WebhookKey
 from kb_api.webhooks.webhook_secrets import WebhookSecrets
 from kb_api.webhooks.webhook_sender import AttemptOutcome, WebhookSender
@@ -94,7 +97,10 @@ class WebhookDeliverer:
         """Begin to serve webhooks that are due and have a place; return whether any are due."""
         try:
             await self._give_up_late()
-            due = await deliveries.find_due_webhooks(self._database)
+            paused = await webhook_rows.find_paused(self._database)
+            due = [
+                each for each in await deliveries.find_due_webhooks(self._database) if each.key.webhook_id not in paused
+            ]
         except (PyMongoError, TransientError) as error:
             self._log_interruption(error)
             return False
@@ -145,6 +151,8 @@ class WebhookDeliverer:
                 await deliveries.delete_all(self._database, key)
             elif not webhook.enabled:
                 self._count_dead(await deliveries.give_up_all(self._database, key, error="webhook-disabled"))
+            elif webhook.paused_until is not None:
+                await self._probe(webhook)
             else:
                 secrets_in_use = self._secrets.open(webhook, now=datetime.now(UTC))
                 await run_all_or_cancel(self._attempt_some(webhook, secrets_in_use) for _ in range(at_once))
@@ -154,17 +162,37 @@ class WebhookDeliverer:
             if self._limit.admit(f"unreadable {key.webhook_id}") is not None:
                 log.warning("webhook.secret_unreadable", webhook_id=key.webhook_id, remedy="rotate its secret")
 
+    async def _probe(self, webhook: Webhook) -> None:
+        """Make one attempt after a pause, unless it lasts, or another process makes it."""
+        secrets_in_use = self._secrets.open(webhook, now=datetime.now(UTC))
+        probe = await webhook_rows.begin_probe(self._database, webhook.key)
+        if probe is None:
+            return
+        outcome = await self._attempt(webhook, secrets_in_use)
+        is_over = outcome is not None and not outcome.asks_for_pause
+        await webhook_rows.end_probe(self._database, webhook.key, probe=probe, is_over=is_over)
+
+    async def _attempt(self, webhook: Webhook, secrets_in_use: Sequence[str]) -> AttemptOutcome | None:
+        """Make an attempt and record its outcome; return None if no delivery is due."""
+        delivery = await deliveries.claim(self._database, webhook.key)
+        if delivery is None:
+            return None
+        outcome = await self._sender.send(
+            webhook.url, delivery.body.encode(), message_id=delivery.event_id, secrets_in_use=secrets_in_use
+        )
+        await reach("webhook.after_send")
+        await self._record(webhook, delivery, outcome)
+        return outcome
+
     async def _attempt_some(self, webhook: Webhook, secrets_in_use: Sequence[str]) -> None:
         for _ in range(IN_TURN // AT_ONCE):
             was_slow = webhook.key in self._slow
-            delivery = await deliveries.claim(self._database, webhook.key)
-            if delivery is None:
+            # Another process may have been asked for a pause.
+            if await webhook_rows.is_paused(self._database, webhook.key):
                 return
-            outcome = await self._sender.send(
-                webhook.url, delivery.body.encode(), message_id=delivery.event_id, secrets_in_use=secrets_in_use
-            )
-            await reach("webhook.after_send")
-            await self._record(webhook, delivery, outcome)
+            outcome = await self._attempt(webhook, secrets_in_use)
+            if outcome is None:
+                return
             if outcome.error is not None or outcome.duration_s > SLOW_S:
                 self._slow.add(webhook.key)
                 return
@@ -179,12 +207,32 @@ class WebhookDeliverer:
             await deliveries.finish(self._database, delivery, status=outcome.status or 0)
             return
         WEBHOOK_ATTEMPTS.labels(outcome.error).inc()
+        if outcome.asks_for_pause:
+            paused_until = await self._pause_receiver(webhook, outcome)
+            if outcome.retry_after_s is not None:
+                await deliveries.put_off(
+                    self._database, delivery, status=outcome.status, error=outcome.error, again_at=paused_until
+                )
+                return
         # Before the delivery: after a crash here, the deliveries that wait are given up because it is disabled.
         is_gone = outcome.status == HTTPStatus.GONE and await self._disable(webhook)
-        again_at = None if is_gone else _next_attempt(delivery, outcome)
+        again_at = None if is_gone else _next_attempt(delivery)
         await deliveries.fail(self._database, delivery, status=outcome.status, error=outcome.error, again_at=again_at)
         if again_at is None:
             self._count_dead(1)
+
+    async def _pause_receiver(self, webhook: Webhook, outcome: AttemptOutcome) -> datetime:
+        """Send nothing to a receiver for a time, in no process; return its end."""
+        until = datetime.now(UTC) + pause_of_receiver(
+            pauses=webhook.pauses,
+            chance=random.random(),  # noqa: S311  # jitter, no secret
+            asked_s=outcome.retry_after_s,
+        )
+        # Before the pause: after a crash here, nothing is given up during the next one.
+        await deliveries.keep_through_pause(self._database, webhook.key, until=until)
+        await webhook_rows.pause(self._database, webhook, until=until)
+        log.info("webhook.paused", webhook_id=webhook.webhook_id, status=outcome.status, until=until.isoformat())
+        return until
 
     async def _disable(self, webhook: Webhook) -> bool:
         """Disable a webhook whose receiver is gone; return False if it has another address by now."""
@@ -204,11 +252,10 @@ class WebhookDeliverer:
             log.warning("webhooks.interrupted", error=reason, left_out=left_out)
 
 
-def _next_attempt(delivery: WebhookDelivery, outcome: AttemptOutcome) -> datetime | None:
+def _next_attempt(delivery: WebhookDelivery) -> datetime | None:
     return next_attempt(
         now=datetime.now(UTC),
         attempts=delivery.attempts,
         give_up_at=delivery.give_up_at,
         chance=random.random(),  # noqa: S311  # jitter, no secret
-        asked_pause_s=outcome.retry_after_s,
     )

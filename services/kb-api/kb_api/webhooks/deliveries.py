@@ -21,6 +21,10 @@ from kb_shared.mongo.rows import RowMapper
 NAME = "webhook_deliveries"
 TRIED_FOR: Final = timedelta(days=1)
 """Time for which a delivery is tried."""
+AFTER_PAUSE: Final = timedelta(hours=1)
+"""Time after a pause of the receiver for which a delivery that waited is still tried."""
+PAUSED_FOR: Final = timedelta(days=2)
+"""Limit of the time by which pauses of the receiver prolong `TRIED_FOR`."""
 KEPT: Final = timedelta(days=7)
 CLAIMED_FOR: Final = timedelta(seconds=60)
 """Time after which a delivery that was claimed is due again: longer than an attempt."""
@@ -43,7 +47,7 @@ class DeliveryState(StrEnum):
     """It will be tried, for the first time or again."""
     DELIVERED = "delivered"
     DEAD = "dead"
-    """It is not tried any more: the receiver did not take it for a day."""
+    """It is not tried any more: the receiver did not take it in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class WebhookDelivery:
     event_type: str
     state: DeliveryState
     attempts: int
+    """Number of attempts, without those that the receiver put off."""
     created_at: datetime
     give_up_at: datetime
     due_at: datetime | None = None
@@ -162,6 +167,24 @@ async def fail(
         await _end(database, _claimed(delivery), {**fields, "state": DeliveryState.DEAD, "expires_at": _expiry()})
 
 
+async def put_off(
+    database: Database, delivery: WebhookDelivery, *, status: int | None, error: str, again_at: datetime
+) -> None:
+    """Record an attempt that does not count, because the receiver wants events later."""
+    fields = {"last_status": status, "last_error": error, "due_at": again_at}
+    await database[NAME].update_one(_claimed(delivery), {"$set": fields, "$inc": {"attempts": -1}})
+
+
+async def keep_through_pause(database: Database, key: WebhookKey, *, until: datetime) -> None:
+    """Give up no delivery while its receiver pauses, or before there was time to send it afterwards."""
+    tried_until = until + AFTER_PAUSE
+    would_end = {"waiting": key.webhook_id, "organization_id": key.organization_id, "give_up_at": {"$lt": tried_until}}
+    # A delivery that waits expires when `KEPT` has passed since its first `give_up_at`.
+    latest = {"$subtract": ["$expires_at", int((KEPT - PAUSED_FOR).total_seconds() * 1000)]}
+    prolonged = {"$max": ["$give_up_at", {"$min": [tried_until, latest]}]}
+    await database[NAME].update_many(would_end, [{"$set": {"give_up_at": prolonged}}])
+
+
 def _claimed(delivery: WebhookDelivery) -> Row:
     # Another process may have claimed it since, if this one was stopped for a minute.
     return {
@@ -182,7 +205,7 @@ async def _end(database: Database, query: Row, fields: Row) -> int:
 
 
 async def give_up_late(database: Database) -> int:
-    """Mark deliveries as dead that have waited for a day; return their number."""
+    """Mark deliveries as dead that have waited for too long; return their number."""
     fields = {"state": DeliveryState.DEAD, "expires_at": _expiry()}
     return await _end(database, {"give_up_at": {"$lt": datetime.now(UTC)}, "waiting": {"$exists": True}}, fields)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel
@@ -11,10 +11,17 @@ from kb_api.outcome_events.event_log import EventFilter
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.rows import RowMapper
+from kb_shared.mongo.stored_time import now
 from kb_shared.secrets.key_ring import Sealed
 
 NAME = "webhooks"
-INDEXES = [IndexModel([("organization_id", ASCENDING), ("enabled", ASCENDING)])]
+PROBED_FOR: Final = timedelta(seconds=60)
+"""Time after which another process may probe the receiver after a pause: longer than an attempt."""
+_HAS_PAUSE: Final = {"paused_until": {"$gt": datetime(1970, 1, 1, tzinfo=UTC)}}
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("enabled", ASCENDING)]),
+    IndexModel([("paused_until", ASCENDING)], partialFilterExpression=_HAS_PAUSE),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,18 @@ class Webhook:
     disabled_at: datetime | None = None
     """Time at which it was disabled by an answer of its receiver; None if it was not."""
     disabled_reason: str | None = None
+    paused_until: datetime | None = None
+    """Time until which its receiver wants nothing; past until one attempt has shown that it takes events again."""
+    pauses: int = 0
+    """Number of pauses since an attempt that the receiver did not put off."""
 
     @property
     def key(self) -> WebhookKey:
         return WebhookKey(self.organization_id, self.webhook_id)
+
+    def pause_ends_at(self, time: datetime) -> datetime | None:
+        """Return when the pause ends that lasts at this time; None if none does."""
+        return self.paused_until if self.paused_until is not None and self.paused_until > time else None
 
     @property
     def wanted(self) -> EventFilter:
@@ -142,6 +157,49 @@ async def disable(database: Database, webhook: Webhook, *, reason: str) -> Webho
     disabled = {"enabled": False, "disabled_at": datetime.now(UTC), "disabled_reason": reason}
     row = await database[NAME].find_one_and_update(unchanged, {"$set": disabled})
     return None if row is None else _WEBHOOKS.read(row)
+
+
+ENDED_PAUSE: Final[Mapping[str, Any]] = {"paused_until": None, "pauses": 0, "probed_until": None}
+"""Fields of a webhook without a pause."""
+
+
+async def pause(database: Database, webhook: Webhook, *, until: datetime) -> None:
+    """Send nothing to the receiver of a webhook until a time, unless its address was changed since it was read."""
+    unchanged = {**webhook.key.query(), "url": webhook.url}
+    changes = {
+        # Of answers to requests at the same time, the longest pause is kept.
+        "$max": {"paused_until": until},
+        "$set": {"pauses": webhook.pauses + 1, "probed_until": None},
+    }
+    await database[NAME].update_one(unchanged, changes)
+
+
+async def is_paused(database: Database, key: WebhookKey) -> bool:
+    """Return whether a webhook is paused, or no attempt was made since its pause."""
+    paused = {**key.query(), "paused_until": {"$ne": None}}
+    return await database[NAME].find_one(paused, {"_id": True}) is not None
+
+
+async def find_paused(database: Database) -> set[str]:
+    """Return the ids of the webhooks, of all organizations, to which nothing is sent now."""
+    later = {"$gt": datetime.now(UTC)}
+    paused = {**_HAS_PAUSE, "$or": [{"paused_until": later}, {"probed_until": later}]}
+    return {row["_id"] async for row in database[NAME].find(paused, {"_id": True})}
+
+
+async def begin_probe(database: Database, key: WebhookKey) -> datetime | None:
+    """Let this process alone make an attempt after a pause; return the token of `end_probe`, None if it may not."""
+    began_at = now()
+    probed_until = began_at + PROBED_FOR
+    over = {**key.query(), "paused_until": {"$lte": began_at}, "probed_until": {"$not": {"$gt": began_at}}}
+    updated = await database[NAME].update_one(over, {"$set": {"probed_until": probed_until}})
+    return probed_until if updated.modified_count else None
+
+
+async def end_probe(database: Database, key: WebhookKey, *, probe: datetime, is_over: bool) -> None:
+    """Say whether the pause is over; nothing happens if the receiver was paused again since."""
+    fields = ENDED_PAUSE if is_over else {"probed_until": None}
+    await database[NAME].update_one({**key.query(), "probed_until": probe}, {"$set": dict(fields)})
 
 
 def to_secrets_row(secrets: Collection[WebhookSecret]) -> list[Row]:

@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from time import monotonic
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
 
+from kb_api.webhooks.attempt_errors import PUT_OFF, AttemptPhase, error_slug, slug_of_status, timeout_slug
 from kb_api.webhooks.signatures import sign
 from kb_shared.providers.provider_errors import retry_after_s
 from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
@@ -18,8 +18,6 @@ from kb_shared.providers.public_transport import transport_to_named_addresses
 
 ATTEMPT_WITHIN_S: Final = 10.0
 """Time limit of an attempt, from the look-up of the name to the head of the answer."""
-_SUCCESS: Final = 2
-_ASK_FOR_PAUSE: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 USER_AGENT: Final = "knowledge-bases-webhooks/1"
 
 
@@ -33,7 +31,12 @@ class AttemptOutcome:
     """Slug of what went wrong; None if the receiver has taken the event."""
     duration_s: float
     retry_after_s: float | None = None
-    """Pause that the receiver asks for, with 429 or 503."""
+    """`Retry-After` of the answer; None if there is none that can be read."""
+
+    @property
+    def asks_for_pause(self) -> bool:
+        """Whether the receiver can't take any event for now."""
+        return self.error == PUT_OFF
 
 
 class WebhookSender:
@@ -75,24 +78,25 @@ class WebhookSender:
         began = monotonic()
         status: int | None = None
         asked_pause_s: float | None = None
+        phase = AttemptPhase()
         signed = sign(body, message_id=message_id, timestamp_s=int(time.time()), secrets_in_use=secrets_in_use)
         headers = {"Content-Type": "application/json", **signed}
         try:
             # The body of the answer is not read.
             async with (
                 asyncio.timeout(ATTEMPT_WITHIN_S),
-                self._http.stream("POST", url, content=body, headers=headers) as response,
+                self._http.stream(
+                    "POST", url, content=body, headers=headers, extensions={"trace": phase.follow}
+                ) as response,
             ):
                 status = response.status_code
-                asked_pause_s = retry_after_s(response.headers) if status in _ASK_FOR_PAUSE else None
+                asked_pause_s = retry_after_s(response.headers)
         except (TimeoutError, httpx.TimeoutException):
-            error: str | None = "timeout"
-        except httpx.ConnectError:
-            error = "connection-failed"
-        except (httpx.HTTPError, httpx.InvalidURL):
-            error = "no-http-answer"
+            error: str | None = timeout_slug(phase)
+        except (httpx.HTTPError, httpx.InvalidURL) as failure:
+            error = error_slug(failure, phase)
         else:
-            error = None if status // 100 == _SUCCESS else "refused"
+            error = slug_of_status(status)
         return AttemptOutcome(status, error, monotonic() - began, asked_pause_s)
 
     async def close(self) -> None:
