@@ -79,7 +79,7 @@ def send_test(context: typer.Context, webhook: WebhookArgument, *, output: Outpu
 
 @app.command(epilog=examples("kb webhooks enable 65f1c2a3b4d5e6f708192a61"))
 def enable(context: typer.Context, webhook: WebhookArgument, *, output: Output = "table") -> None:
-    """Enable a webhook, also one whose receiver had answered 410."""
+    """Enable a webhook, also one whose receiver had answered 410, and end a pause that it has asked for."""
     with open_client(context) as client:
         enabled = client.webhooks.update(webhook, enabled=True)
     print_answer(enabled, output, id_field="webhook_id", show=lambda: print(f"enabled {webhook}"))
@@ -144,8 +144,18 @@ def delete(context: typer.Context, webhook: WebhookArgument, *, output: Output =
 
 def _print_list(found: "Sequence[WebhookView]", *, total_count: int) -> None:
     print_table(
-        ("id", "address", "types", "enabled", "disabled because"),
-        [(each.webhook_id, each.url, each.event_types or "all", each.enabled, each.disabled_reason) for each in found],
+        ("id", "address", "types", "enabled", "disabled because", "paused until"),
+        [
+            (
+                each.webhook_id,
+                each.url,
+                each.event_types or "all",
+                each.enabled,
+                each.disabled_reason,
+                each.paused_until,
+            )
+            for each in found
+        ],
         whole=("id",),
     )
     print_more(len(found), total_count=total_count)

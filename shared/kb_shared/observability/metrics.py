@@ -328,8 +328,9 @@ EVENTS_LISTED = Counter(
 )
 WEBHOOK_ATTEMPTS = Counter(
     "kb_webhook_attempts_total",
-    "Requests to webhooks of organizations, by outcome: delivered, refused (the receiver answered with an error),"
-    " timeout, connection-failed, no-http-answer. All failing: see whether this service reaches the internet.",
+    "Requests to webhooks of organizations, by outcome: delivered, put-off (the receiver answered 429 or 503 and is"
+    " paused), refused (it answered with another error), or what failed before an answer: the name, the connection, a"
+    " check of TLS, a phase that took too long. All failing: see whether this service reaches the internet.",
     ["outcome"],
 )
 WEBHOOK_DEAD = Counter(

@@ -73,21 +73,24 @@ def error_slug(error: httpx.HTTPError | httpx.InvalidURL, phase: AttemptPhase) -
     causes = list(_causes(error))
     if any(isinstance(each, socket.gaierror) for each in causes) or _is_refused_address(error):
         return "name-not-resolved"
-    for each in causes:
-        if isinstance(each, ssl.SSLCertVerificationError):
-            return _CERTIFICATE_ERRORS.get(each.verify_code, "tls-certificate-invalid")
-        if isinstance(each, ssl.SSLError) and not isinstance(each, ssl.SSLEOFError):
-            return _TLS_PROTOCOL
-        if isinstance(each, OSError) and each.errno in _CONNECTION_ERRORS:
-            return _CONNECTION_ERRORS[each.errno]
-    if phase.name == "tls":
+    slug = next((slug for slug in map(_slug_of_cause, causes) if slug is not None), None)
+    if slug is None and phase.name == "tls":
         # Many servers end the connection if they have no version or cipher in common.
         return _TLS_PROTOCOL
-    if isinstance(error, httpx.LocalProtocolError | httpx.InvalidURL) or any(
-        isinstance(each, h11.RemoteProtocolError) for each in causes
-    ):
-        return "no-http-answer"
-    return "connection-closed"
+    return slug or "connection-closed"
+
+
+def _slug_of_cause(cause: BaseException) -> str | None:
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return _CERTIFICATE_ERRORS.get(cause.verify_code, "tls-certificate-invalid")
+        case ssl.SSLError():
+            return None if isinstance(cause, ssl.SSLEOFError) else _TLS_PROTOCOL
+        case OSError():
+            return _CONNECTION_ERRORS.get(cause.errno)
+        case h11.RemoteProtocolError() | httpx.LocalProtocolError() | httpx.InvalidURL():
+            return "no-http-answer"
+    return None
 
 
 def _is_refused_address(error: httpx.HTTPError | httpx.InvalidURL) -> bool:

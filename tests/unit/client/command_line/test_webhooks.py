@@ -20,6 +20,7 @@ WEBHOOK: dict[str, Any] = {
     "former_secret_expires_at": None,
     "disabled_at": "2026-01-31T13:00:00Z",
     "disabled_reason": "receiver-gone",
+    "paused_until": "2026-01-31T13:30:00Z",
 }
 
 
@@ -60,7 +61,10 @@ def answer(request: httpx.Request) -> httpx.Response:
 
 
 def test_a_disabled_webhook_says_why_and_is_enabled_again(kb: CommandRunner) -> None:
-    assert "receiver-gone" in kb(answer, "webhooks", "list").printed
+    listed = kb(answer, "webhooks", "list", "--output", "json").printed
+    assert "receiver-gone" in listed
+    assert "2026-01-31T13:30:00Z" in listed
+    assert "paused until" in kb(answer, "webhooks", "list").printed
     assert kb(answer, "webhooks", "enable", "w1").printed == "enabled w1\n"
 
 
