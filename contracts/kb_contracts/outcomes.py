@@ -1,6 +1,8 @@
 """Outcomes of documents and KBs (`kb-events`), and charges (`kb-usage`)."""
 
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
 
 from kb_contracts.cloudevents import Payload
 from kb_contracts.commands import KbId
@@ -65,6 +67,42 @@ class DocumentRejected(Payload):
     """Revision of the text that a KB refuses."""
 
 
+Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
+"""Part of a document that has a revision of its own."""
+
+
+class OutdatedFacet(BaseModel):
+    """Part of a document of which an event does not decide, because something else stays."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+
+    facet: Facet
+    by: Literal["deletion", "newer_revision", "other_content"]
+    """What stays: a `deletion` whose revision is not smaller; a `newer_revision`; or `other_content` with the same
+    revision, of which the greatest digest stays, whichever came first."""
+    revision: int
+    """Revision of what stays."""
+
+
+class DocumentOutdated(Payload):
+    """Event that happened after what stays in its place: a deletion, or other content with the same revision.
+
+    An event with a smaller revision than the content that stays is not announced: that is how events in any order work.
+    """
+
+    TYPE: ClassVar[str] = "document.outdated.v1"
+
+    organization_id: Identifier
+    document_id: Identifier
+    revision: int
+    """Revision of the event."""
+    event_id: str
+    """`id` of the event."""
+    event_type: str
+    outdated: list[OutdatedFacet]
+    """Parts of the document of which the event does not decide."""
+
+
 class KnowledgeBaseCreated(_InKnowledgeBase):
     TYPE: ClassVar[str] = "knowledge_base.created.v1"
 
@@ -115,6 +153,7 @@ KB_EVENTS: Final[dict[str, type[Payload]]] = {
         DocumentRemoved,
         DocumentIndexFailed,
         DocumentRejected,
+        DocumentOutdated,
         KnowledgeBaseCreated,
         KnowledgeBaseChanged,
         KnowledgeBaseDeleted,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.batches import MAX_BATCHED, DescribedAs, RefusedEntry
-from kb_contracts.api.documents import DocumentRequestChange, PatchMetadata, PatchTags, PutDocument
+from kb_contracts.api.documents import DocumentRequestChange, OutdatedFacets, PatchMetadata, PatchTags, PutDocument
 from kb_contracts.api.model import StrictModel, example
 from kb_contracts.identifiers import Identifier
 
@@ -80,6 +80,7 @@ class BatchOutcome(BaseModel):
     document_id: str | None = Field(description="Id of the document; null if it has no usable one.")
     revision: int | None = Field(description="Revision of the accepted event; null if the document was refused.")
     changed: bool = Field(description="Whether the event can change the document, as in `PUT`.")
+    outdated: OutdatedFacets = []
     problem: RefusedEntry | None = Field(description="Problem of the document; null if it was accepted.")
 
 
@@ -89,9 +90,9 @@ class BatchOutcomes(BaseModel):
             "accepted_count": 3,
             "refused_count": 0,
             "outcomes": [
-                {"document_id": "handbook", "revision": 1, "changed": True, "problem": None},
-                {"document_id": "travel", "revision": 4, "changed": True, "problem": None},
-                {"document_id": "draft", "revision": 2, "changed": True, "problem": None},
+                {"document_id": "handbook", "revision": 1, "changed": True, "outdated": [], "problem": None},
+                {"document_id": "travel", "revision": 4, "changed": True, "outdated": [], "problem": None},
+                {"document_id": "draft", "revision": 2, "changed": True, "outdated": [], "problem": None},
             ],
         }
     )

@@ -9,6 +9,7 @@ from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentS
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
 from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, storable
+from kb_contracts.outcomes import OutdatedFacet
 
 
 class DocumentRequestChange(StrictModel):
@@ -82,17 +83,24 @@ class PatchMetadata(DocumentRequestChange):
     metadata: Metadata = Field(description="All metadata that the document has from now on.")
 
 
+OutdatedFacets = Annotated[
+    list[OutdatedFacet],
+    Field(description="Parts of the document of which the event does not decide, each with what stays in its place."),
+]
+
+
 class AcceptedChange(BaseModel):
     """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
 
-    model_config = example({"document_id": "handbook", "revision": 1, "changed": True})
+    model_config = example({"document_id": "handbook", "revision": 1, "changed": True, "outdated": []})
 
     document_id: str
     revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
     changed: bool = Field(
-        description="Whether the event can change the document. False if greater revisions of all that it contains are "
-        "known; it is published in any case."
+        description="Whether the event can change the document. False if all of it is `outdated`, or if the document "
+        "has this content with this revision already; it is published in any case."
     )
+    outdated: OutdatedFacets = []
 
 
 class StoredTextView(BaseModel):

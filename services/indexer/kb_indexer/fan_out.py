@@ -35,6 +35,7 @@ from kb_indexer.consumer.record_keys import ordering_key_of_event, refuse_contra
 from kb_indexer.consumer.reserved_ids import require_ids_of_topic
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
+from kb_indexer.outdated_events import announce_outdated
 from kb_indexer.state_reader import StateReader
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.concurrent_tasks import run_all, run_three_or_cancel
@@ -202,11 +203,9 @@ class FanOut:
                 await self._stored(text)
             await reach("fan_out.after_text")
             after = apply(state, event, text_id=text_id)
-            if before == after:
-                return after, False
-            applied = AppliedEvent(envelope.id, event.TYPE, event.revision, tracing.current(), datetime.now(UTC))
-            if await self._written(DocumentChange(after, applied)):
-                return after, True
+            if before == after or await self._written(DocumentChange(after, _applied(envelope, event))):
+                await announce_outdated(self._database, envelope, event, document=after, text_id=text_id)
+                return after, before != after
         raise TransientError(f"gave up after {_MAX_RACES} conflicting writes")
 
     async def _text_of(self, event: OcrCompleted) -> NewText | str:
@@ -276,6 +275,12 @@ class FanOut:
         if action is Action.ACKNOWLEDGE and job is None and indexed is not None:
             return not await self._acknowledgements.acknowledge(kb, document, indexed)
         return changed or _has_drift(action, job)
+
+
+def _applied(envelope: Envelope, event: DocumentEvent) -> AppliedEvent:
+    return AppliedEvent(
+        envelope.id, event.TYPE, event.revision, tracing.current(), datetime.now(UTC), occurred_at=envelope.time
+    )
 
 
 def _check_parts(text: str, *, pages: Sequence[tuple[int, int, int]], embedding_text: str | None) -> None:

@@ -52,7 +52,11 @@ def _parse(sent: UncheckedEntry) -> BatchedChange:
 async def _accept(publisher: DocumentEventPublisher, caller: Caller, change: BatchedChange) -> BatchOutcome:
     def accepted(published: Published) -> BatchOutcome:
         return BatchOutcome(
-            document_id=change.document_id, revision=published.revision, changed=published.changes, problem=None
+            document_id=change.document_id,
+            revision=published.revision,
+            changed=published.effect.changes,
+            outdated=list(published.effect.outdated),
+            problem=None,
         )
 
     event = _create_event(caller, change)

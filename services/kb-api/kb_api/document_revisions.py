@@ -1,22 +1,22 @@
 """`document_revisions`: greatest revision of a document, and of each of its facets, that was accepted over HTTP.
 
-So two requests in quick succession get consecutive revisions, although neither event has been handled.
+So two requests in quick succession get consecutive revisions, although neither event has been handled. And an event
+with the revision of another one, but with other content, learns which of the two stays.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final
 
 from pymongo import ReturnDocument
 
+from kb_contracts.outcomes import Facet
+from kb_shared.membership.outdated import FacetVersion
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_revisions"
-
-Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
-"""Part of a document that has a revision of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class _Greatest:
 
     revision: int | None = None
     facets: Mapping[Facet, int] = field(default_factory=dict)
+    contents: Mapping[Facet, Mapping[str, Any]] = field(default_factory=dict)
+    """Greatest revisions with known content, each with its greatest digest; missing in rows of older versions."""
 
 
 _ACCEPTED: Final = RowMapper(Accepted, names={"revision": "accepted"})
@@ -45,9 +47,12 @@ async def accept(
     *,
     revision: int | None,
     projected: int | None,
-    facets: Collection[Facet],
+    digests: Mapping[Facet, str],
 ) -> Accepted | None:
-    """Store a revision of `facets`: the given one, or one greater than all accepted and `projected` revisions.
+    """Store a revision of facets: the given one, or one greater than all accepted and `projected` revisions.
+
+    Args:
+        digests: digests of the content of the facets; empty if they are not known.
 
     Returns None if there is no greater one.
     """
@@ -66,7 +71,15 @@ async def accept(
             {
                 "$set": {
                     "revision": {"$max": ["$revision", "$accepted"]},
-                    **{f"facets.{facet}": {"$max": [f"$facets.{facet}", "$accepted"]} for facet in facets},
+                    **{f"facets.{facet}": {"$max": [f"$facets.{facet}", "$accepted"]} for facet in digests},
+                    # Documents are compared field by field: first the revision, then the digest.
+                    **{
+                        f"contents.{facet}": {
+                            "$max": [f"$contents.{facet}", {"revision": "$accepted", "digest": {"$literal": digest}}]
+                        }
+                        for facet, digest in digests.items()
+                        if digest
+                    },
                 }
             },
         ],
@@ -80,10 +93,17 @@ async def accept(
     return _ACCEPTED.read(row)
 
 
-async def of_facets(database: Database, session: MongoSession, key: DocumentKey) -> dict[Facet, int]:
-    """Return the greatest accepted revisions by facet, as far as they were stored by facet."""
-    row = await database[NAME].find_one(_identity(key), {"facets": 1}, session=session)
-    return dict(_GREATEST.read(row or {}).facets)
+async def find_versions(database: Database, session: MongoSession, key: DocumentKey) -> dict[Facet, FacetVersion]:
+    """Return the greatest accepted versions by facet, as far as they were stored by facet."""
+    row = await database[NAME].find_one(_identity(key), {"facets": 1, "contents": 1}, session=session)
+    greatest = _GREATEST.read(row or {})
+    digests = {
+        facet: content["digest"]
+        for facet, content in greatest.contents.items()
+        # A replica of an older version may have accepted a greater revision.
+        if content["revision"] == greatest.facets.get(facet)
+    }
+    return {facet: FacetVersion(revision, digests.get(facet, "")) for facet, revision in greatest.facets.items()}
 
 
 async def find(database: Database, key: DocumentKey) -> int | None:

@@ -1,12 +1,12 @@
 """Publishes document events of upstreams that use HTTP instead of Kafka. An event is durable before the response."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kb_api import document_revisions
 from kb_api.document_tags import DocumentTags
-from kb_api.may_change import facets_of, may_change
+from kb_api.expected_effect import ExpectedEffect, expected_effect
 from kb_api.message_limits import MessageLimits
 from kb_api.reserved_ids import require_own_ids
 from kb_api.source import SOURCE
@@ -18,6 +18,8 @@ from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.changes import ChangeAnswer, commit_change
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
+from kb_shared.membership.outdated import versions_in
+from kb_shared.membership.projection import versions_of
 from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
 from kb_shared.mongo.database import Database, MongoSession
@@ -34,8 +36,7 @@ class Published:
     """An event that is certain to be published."""
 
     revision: int
-    changes: bool
-    """False if all known revisions are greater, so that the event changes nothing."""
+    effect: ExpectedEffect
 
 
 class DocumentEventPublisher:
@@ -75,17 +76,18 @@ class DocumentEventPublisher:
         """
         await self._check(event)
         key = DocumentKey(event.organization_id, event.document_id)
+        sent = versions_of(event, text_id=_text_id(event, key))
 
         async def store(session: MongoSession) -> Published:
             document = await documents.find(self._database, key, session=session)
-            before = await document_revisions.of_facets(self._database, session, key)
+            before = await document_revisions.find_versions(self._database, session, key)
             accepted = await document_revisions.accept(
                 self._database,
                 session,
                 key,
                 revision=revision,
                 projected=_greatest_revision(document),
-                facets=facets_of(event),
+                digests={facet: version.digest for facet, version in sent.items()},
             )
             if accepted is None:
                 raise RequestError(
@@ -106,7 +108,12 @@ class DocumentEventPublisher:
                 traceparent=tracing.current(),
             )
             await outbox.add(self._database, session, [message])
-            return Published(accepted.revision, changes=may_change(numbered, document, before))
+            effect = expected_effect(
+                {facet: replace(version, revision=accepted.revision) for facet, version in sent.items()},
+                projected={} if document is None else versions_in(document),
+                accepted=before,
+            )
+            return Published(accepted.revision, effect)
 
         return await commit_change(self._database, store, answer=answer)
 
@@ -141,6 +148,16 @@ class DocumentEventPublisher:
                 f"The event has {len(value)} bytes and may have {len(value) - too_many_bytes}. "
                 + _how_to_send_less(event, too_many_bytes),
             )
+
+
+def _text_id(event: DocumentEvent, key: DocumentKey) -> str | None:
+    """Return the id of the text of an event; None if it depends on a stored text that would have to be read."""
+    if not isinstance(event, OcrCompleted):
+        return None
+    pages = [(page.page, page.start, page.end) for page in event.pages]
+    if event.text_ref is not None:
+        return None if pages or event.embedding_text else event.text_ref
+    return document_texts.text_id(key, event.text or "", pages, embedding_text=event.embedding_text)
 
 
 def _how_to_send_less(event: DocumentEvent, too_many_bytes: int) -> str:

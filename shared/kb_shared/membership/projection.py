@@ -20,6 +20,8 @@ from kb_contracts.documents import (
     OcrCompleted,
     TagsChanged,
 )
+from kb_contracts.outcomes import Facet
+from kb_shared.membership.outdated import FacetVersion
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 
 
@@ -59,6 +61,26 @@ def apply(document: Document, event: DocumentEvent, *, text_id: str | None = Non
         case _:
             raise TypeError(f"{type(event).__name__} does not concern a document")
     return _without_dead_facets(document)
+
+
+def versions_of(event: DocumentEvent, *, text_id: str | None) -> dict[Facet, FacetVersion]:
+    """Return the version that an event gives to each facet. A text whose id is not known has no digest."""
+    match event:
+        case OcrCompleted():
+            text = FacetVersion(event.revision) if text_id is None else _version(_text(event, text_id))
+            versions: dict[Facet, FacetVersion] = {"text": text, "tags": _version(_tags(event.revision, event.tag_ids))}
+            return versions if event.metadata is None else {**versions, "metadata": _version(_metadata(event))}
+        case TagsChanged():
+            return {"tags": _version(_tags(event.revision, event.tag_ids))}
+        case MetadataChanged():
+            return {"metadata": _version(_metadata(event))}
+        case DocumentDeleted():
+            return {"deletion": FacetVersion(event.revision)}
+    raise TypeError(f"{type(event).__name__} does not concern a document")
+
+
+def _version(facet: _RevisedFacet) -> FacetVersion:
+    return FacetVersion(facet.revision, facet.digest)
 
 
 def _latest(old: F | None, new: F) -> F:

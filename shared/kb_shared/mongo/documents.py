@@ -67,6 +67,8 @@ class AppliedEvent:
     revision: int
     traceparent: str
     applied_at: datetime
+    occurred_at: datetime | None = None
+    """Time that the event has; None in rows of older versions."""
 
 
 _TEXTS: Final = RowMapper(

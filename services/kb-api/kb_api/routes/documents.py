@@ -190,7 +190,12 @@ async def delete(
 
 async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, revision: int | None) -> AcceptedChange:
     published = await publisher.publish(event, revision=revision)
-    return AcceptedChange(document_id=event.document_id, revision=published.revision, changed=published.changes)
+    return AcceptedChange(
+        document_id=event.document_id,
+        revision=published.revision,
+        changed=published.effect.changes,
+        outdated=list(published.effect.outdated),
+    )
 
 
 @router.put(
