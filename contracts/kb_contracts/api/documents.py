@@ -97,8 +97,8 @@ class AcceptedChange(BaseModel):
     document_id: str
     revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
     changed: bool = Field(
-        description="Whether the event can change the document. False if all of it is `outdated`, or if the document "
-        "has this content with this revision already; it is published in any case."
+        description="Whether the event can change the document. False if what is not `outdated` of it was "
+        "accepted before, with the same revision. It is published in any case."
     )
     outdated: OutdatedFacets = []
 

@@ -14,6 +14,7 @@ WebhookEventType = Literal[
     "document.removed.v1",
     "document.index_failed.v1",
     "document.rejected.v1",
+    "document.outdated.v1",
     "knowledge_base.created.v1",
     "knowledge_base.changed.v1",
     "knowledge_base.deleted.v1",

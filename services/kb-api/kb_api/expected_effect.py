@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kb_contracts.outcomes import Facet, OutdatedFacet
-from kb_shared.membership.outdated import FacetVersion, find_outdated, without_deleted
+from kb_shared.membership.outdated import FacetVersion, find_outdated
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedEffect:
     changes: bool
-    """False if the event certainly changes nothing: all of it is outdated, or the document has just this content."""
+    """False if the event changes nothing: what is not outdated of it was accepted before, with the same revision."""
     outdated: Sequence[OutdatedFacet]
     """Parts of the document of which the event does not decide."""
 
@@ -30,18 +30,17 @@ def expected_effect(
     """
     known = {facet: max(_versions(facet, projected, accepted)) for facet in {**projected, **accepted}}
     outdated = find_outdated(sent, known)
-    undecided = sent.keys() - {each.facet for each in outdated}
-    return ExpectedEffect(any(_changes(facet, sent[facet], projected, known) for facet in undecided), outdated)
+    decided = {each.facet for each in outdated}
+    changes = any(_changes(facet, version, known) for facet, version in sent.items() if facet not in decided)
+    return ExpectedEffect(changes, outdated)
 
 
 def _versions(facet: Facet, *known: Mapping[Facet, FacetVersion]) -> list[FacetVersion]:
     return [each[facet] for each in known if facet in each]
 
 
-def _changes(
-    facet: Facet, version: FacetVersion, projected: Mapping[Facet, FacetVersion], known: Mapping[Facet, FacetVersion]
-) -> bool:
+def _changes(facet: Facet, version: FacetVersion, known: Mapping[Facet, FacetVersion]) -> bool:
     if facet == "deletion":
         return facet not in known or known[facet] < version
-    # What was accepted and is not projected yet may still be refused by Kafka.
-    return not version.digest or without_deleted(projected).get(facet) != version
+    # A text whose digest is not known may be another one.
+    return not version.digest or known.get(facet) != version

@@ -30,7 +30,7 @@ def versions_in(document: Document) -> dict[Facet, FacetVersion]:
     return found
 
 
-def without_deleted(known: Mapping[Facet, FacetVersion]) -> dict[Facet, FacetVersion]:
+def _without_deleted(known: Mapping[Facet, FacetVersion]) -> dict[Facet, FacetVersion]:
     """Return the versions of what a document has, without those that its deletion made absent."""
     deletion = known.get("deletion")
     return {
@@ -47,7 +47,7 @@ def find_outdated(sent: Mapping[Facet, FacetVersion], known: Mapping[Facet, Face
         sent: versions that the event gives to facets.
         known: greatest versions that are known; those of the event may be among them.
     """
-    contents = without_deleted(known)
+    contents = _without_deleted(known)
     found = (_find_what_stays(facet, version, contents=contents, known=known) for facet, version in sent.items())
     return [each for each in found if each is not None]
 

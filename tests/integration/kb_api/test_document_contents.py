@@ -219,7 +219,7 @@ async def test_a_bad_document_of_a_batch_does_not_refuse_the_others(organization
     answer = await organization.ok("POST", "/documents:batch", json={"documents": [good[0], *bad, good[1]]})
     assert (answer["accepted_count"], answer["refused_count"]) == (2, 4)
     first, no_id, two_texts, unknown_field, no_text, last = answer["outcomes"]
-    assert first == {"document_id": "d0", "revision": 5, "changed": True, "problem": None}
+    assert first == {"document_id": "d0", "revision": 5, "changed": True, "outdated": [], "problem": None}
     assert last["document_id"] == "d1"
     assert (no_id["document_id"], no_id["problem"]["fields"][0]["field"]) == (None, "document_id")
     assert two_texts["problem"]["type"] == "validation-error"

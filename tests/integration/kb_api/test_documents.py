@@ -25,7 +25,7 @@ from kb_shared.kafka.record_size import record_bytes
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import to_kafka
-from kb_shared.mongo import document_texts, outbox
+from kb_shared.mongo import document_texts, documents, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import KafkaCluster
@@ -73,7 +73,7 @@ async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
     organization: OrganizationClient,
 ) -> None:
     answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
-    assert answer == {"document_id": "d1", "revision": 7, "changed": True}
+    assert answer == {"document_id": "d1", "revision": 7, "changed": True, "outdated": []}
     [(event, message)] = await accepted(organization)
     assert message.key == f"{organization.organization_id}/d1".encode()
     said = event.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -124,6 +124,64 @@ async def test_an_older_revision_is_accepted_and_reported_to_change_nothing(
     assert (await organization.ok("DELETE", "/documents/d1"))["changed"]
     assert not await changed("PUT", "", **BODY, revision=17), "it was deleted after that"
     assert await changed("PUT", "", **BODY)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+@pytest.mark.parametrize("number", range(4))
+async def test_of_two_texts_with_the_same_revision_the_answer_says_which_one_stays(
+    organization: OrganizationClient, *, number: int, handled: bool
+) -> None:
+    first, second = ({**BODY, "text": f"{text} {number}", "revision": 7} for text in ("One text", "Another text"))
+    await organization.ok("PUT", "/documents/d1", json=first)
+    if handled:
+        await handle(organization)
+    answer = await organization.ok("PUT", "/documents/d1", json=second)
+    await handle(organization)
+    document = await documents.find(organization.database, DocumentKey(organization.organization_id, "d1"))
+    assert document is not None
+    assert document.text is not None
+    key = DocumentKey(organization.organization_id, "d1")
+    stays = document.text.text_id == document_texts.text_id(key, second["text"], ())
+    outdated = [] if stays else [{"facet": "text", "by": "other_content", "revision": 7}]
+    assert (answer["changed"], answer["outdated"]) == (stays, outdated)
+    again = await organization.ok("PUT", "/documents/d1", json=second if stays else first)
+    assert (again["changed"], again["outdated"]) == (False, []), "the document has just this content"
+    newer = await organization.ok("PUT", "/documents/d1", json={**second, "revision": 8})
+    assert (newer["changed"], newer["outdated"]) == (True, [])
+
+
+async def test_a_stored_text_with_pages_of_its_own_is_not_claimed_to_stay_or_not(
+    organization: OrganizationClient,
+) -> None:
+    stored = await organization.http.put(
+        f"/v0/orgs/{organization.organization_id}/documents/d1/text",
+        content=b"A long text",
+        headers={"Authorization": f"Bearer {organization.key}", "Content-Type": "text/plain"},
+    )
+    body = {**BODY, "text": None, "text_ref": stored.json()["text_ref"], "revision": 7}
+    await organization.ok("PUT", "/documents/d1", json=body)
+    await handle(organization)
+    assert (await organization.ok("PUT", "/documents/d1", json=body))["changed"] is False
+    with_pages = {**body, "pages": [{"page": 1, "start": 0, "end": 4}]}
+    answer = await organization.ok("PUT", "/documents/d1", json=with_pages)
+    assert (answer["changed"], answer["outdated"]) == (True, [])
+
+
+@pytest.mark.parametrize("handled", [False, True])
+async def test_a_creation_before_the_deletion_of_its_document_says_so(
+    organization: OrganizationClient, *, handled: bool
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 1})
+    await organization.ok("DELETE", "/documents/d1", revision=1_769_860_800_000)
+    if handled:
+        await handle(organization)
+    batch = [{**BODY, "document_id": "d1", "revision": 1}]
+    [outcome] = (await organization.ok("POST", "/documents:batch", json={"documents": batch}))["outcomes"]
+    by = {"by": "deletion", "revision": 1_769_860_800_000}
+    assert outcome["changed"] is False
+    assert outcome["outdated"] == [{"facet": facet, **by} for facet in ("text", "tags", "metadata")]
+    tags = await organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": ["a"], "revision": 2})
+    assert (tags["changed"], tags["outdated"]) == (False, [{"facet": "tags", **by}])
 
 
 @pytest.mark.parametrize("path", ["/documents/my%20doc.pdf", "/documents/my%20doc.pdf/text"])

@@ -137,7 +137,7 @@ def test_nothing_is_claimed_about_a_text_whose_content_is_not_known() -> None:
             assert expected_effect(sent, projected=projected, accepted=waiting) == ExpectedEffect(True, [])
 
 
-def test_what_was_accepted_may_still_be_refused_so_that_the_same_content_can_change_the_document() -> None:
+def test_the_same_content_changes_nothing_whether_it_is_projected_already_or_not() -> None:
     same = event("text", 3, "a")
-    assert effect(same, UNKNOWN_DOCUMENT, [same]) == ExpectedEffect(True, [])
-    assert effect(same, applied(UNKNOWN_DOCUMENT, same), [same]) == ExpectedEffect(False, [])
+    assert effect(same, UNKNOWN_DOCUMENT, [same]) == ExpectedEffect(False, [])
+    assert effect(same, applied(UNKNOWN_DOCUMENT, same)) == ExpectedEffect(False, [])

@@ -13,6 +13,7 @@ EVENT_TYPES: Final[dict[str, str]] = {
     "document.removed.v1": "a document can no longer be found",
     "document.index_failed.v1": "a document could not be indexed",
     "document.rejected.v1": "a document was refused",
+    "document.outdated.v1": "something else stays than what was sent",
     "knowledge_base.created.v1": "a knowledge base was created",
     "knowledge_base.changed.v1": "a knowledge base was changed",
     "knowledge_base.deleted.v1": "a knowledge base was deleted",
