@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb_shared.http.body_deadline import BodyDeadline
+from kb_shared.http.content_encoding import REFUSAL, has_coded_body
 from kb_shared.http.exchange import PROBED, Exchange
 from kb_shared.http.security_headers import with_security_headers
 from kb_shared.observability import spans, tracing
@@ -42,10 +43,13 @@ class RequestContext:
             scope.setdefault("state", {}).update(request_id=request_id, resources=resources)
             if "content-length" in headers or "transfer-encoding" in headers:
                 receive = BodyDeadline(receive, timeout_s=self._body_timeout_s)
+            app = _refuse_coding(scope) if has_coded_body(headers) else self._app
             with _trace(scope, headers, request_id) as span:
-                await self._exchange(scope, receive, send, span=span)
+                await self._exchange(app, scope, receive, send, span=span)
 
-    async def _exchange(self, scope: Scope, receive: Receive, send: Send, *, span: TraceSpan | None) -> None:
+    async def _exchange(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, span: TraceSpan | None
+    ) -> None:
         exchange = Exchange(scope, span)
         request_id = request_id_of(scope)
         failed = False
@@ -58,7 +62,7 @@ class RequestContext:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            await app(scope, receive, send_with_headers)
         except Exception as error:  # the edge: the caller gets a response, and the log gets the type of any error
             failed = True
             if span is not None:
@@ -100,6 +104,12 @@ def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dic
         "detail": detail,
         "request_id": request_id,
     }
+
+
+def _refuse_coding(scope: Scope) -> JSONResponse:
+    slug = scope["state"]["problem"] = "unsupported-media-type"
+    body = problem_body(415, slug, REFUSAL, request_id=request_id_of(scope))
+    return JSONResponse(body, 415, headers={"Accept-Encoding": "identity"}, media_type=PROBLEM_MEDIA_TYPE)
 
 
 def _internal_error(request_id: str) -> JSONResponse:

@@ -1,5 +1,6 @@
 """Answers of our applications to malformed and unexpected requests."""
 
+import gzip
 import re
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -137,6 +138,27 @@ async def test_a_body_that_is_not_json_is_400(http: httpx.AsyncClient, body: byt
 async def test_a_body_that_is_not_declared_as_json_is_415(http: httpx.AsyncClient) -> None:
     response = await post(http, b'{"name": "x"}', "text/plain")
     assert (response.status_code, problem_of(response)["type"]) == (415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip", "deflate", "br", "zstd", "gzip, gzip", "identity, gzip"])
+@pytest.mark.parametrize("path", ["/things", "/nowhere"])
+async def test_a_compressed_body_is_415_and_says_what_is_read(http: httpx.AsyncClient, coding: str, path: str) -> None:
+    for body in (gzip.compress(b'{"name": "x"}'), b'{"name": "x"}'):
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        response = await http.post(path, content=body, headers=headers)
+        problem = problem_of(response)
+        assert (response.status_code, problem["type"]) == (415, "unsupported-media-type")
+        assert "Content-Encoding" in problem["detail"]
+        assert response.headers["Accept-Encoding"] == "identity"
+        assert response.headers["X-Request-Id"] == problem["request_id"]
+
+
+async def test_a_body_without_coding_is_read_also_if_the_header_says_so(http: httpx.AsyncClient) -> None:
+    for coding in ("identity", "UTF-8", ""):
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        response = await http.post("/things", content=b'{"name": "x"}', headers=headers)
+        assert response.status_code == 201
+    assert (await http.get("/things", headers={"Content-Encoding": "gzip"})).status_code == 200
 
 
 async def test_a_body_over_the_limit_is_413_and_is_not_read_to_its_end(http: httpx.AsyncClient) -> None:
