@@ -44,9 +44,7 @@ class BatchedDeletion(DocumentRequestChange):
     document_id: Identifier
 
 
-UncheckedDocument = Annotated[
-    dict[str, Any], DescribedAs(BatchedDocument | BatchedTags | BatchedMetadata | BatchedDeletion)
-]
+UncheckedDocument = Annotated[Any, DescribedAs(BatchedDocument | BatchedTags | BatchedMetadata | BatchedDeletion)]
 
 
 class BatchOfDocuments(StrictModel):

@@ -28,7 +28,7 @@ class BatchedTagsOfKnowledgeBase(StrictModel):
     tag_ids: KnowledgeBaseTagIds
 
 
-UncheckedAction = Annotated[dict[str, Any], DescribedAs(BatchedAction | BatchedTagsOfKnowledgeBase)]
+UncheckedAction = Annotated[Any, DescribedAs(BatchedAction | BatchedTagsOfKnowledgeBase)]
 
 
 class BatchOfActions(StrictModel):

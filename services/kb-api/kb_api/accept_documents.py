@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kb_api.carry_out_entries import UncheckedEntry, carry_out_entries, parse_entry, usable_id
 from kb_api.document_request import to_deletion, to_metadata_changed, to_ocr_completed, to_tags_changed
@@ -30,7 +30,7 @@ _MODELS: Final[Mapping[str, type[BatchedChange]]] = {
 
 
 async def accept_documents(
-    publisher: DocumentEventPublisher, caller: Caller, sent: Sequence[UncheckedEntry]
+    publisher: DocumentEventPublisher, caller: Caller, sent: Sequence[Any]
 ) -> list[BatchOutcome]:
     """Publish the event of each document that is valid; return what became of each, in their order."""
     return await carry_out_entries(

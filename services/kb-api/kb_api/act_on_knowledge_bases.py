@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kb_api.carry_out_entries import UncheckedEntry, carry_out_entries, parse_entry, usable_id
 from kb_api.change_knowledge_base import change_knowledge_base
@@ -24,7 +24,7 @@ ActionEntry: TypeAlias = BatchedAction | BatchedTagsOfKnowledgeBase
 async def act_on_knowledge_bases(
     database: Database,
     caller: Caller,
-    sent: Sequence[UncheckedEntry],
+    sent: Sequence[Any],
     *,
     max_chunks_limit: int,
     life_cycle: LifeCycle,

@@ -17,7 +17,7 @@ from kb_shared import failpoints
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.changes import batch_entry, find_outcome
 from kb_shared.http.idempotency import KEY_IN_USE
-from kb_shared.http.problems import MAX_FIELDS, as_request_error, field_problem, invalid_fields
+from kb_shared.http.problems import MAX_FIELDS, as_request_error, field_problem, invalid_field, invalid_fields
 from kb_shared.mongo.database import mongo_errors
 
 UncheckedEntry: TypeAlias = Mapping[str, Any]
@@ -26,7 +26,7 @@ Outcome = TypeVar("Outcome", bound=BaseModel)
 
 
 async def carry_out_entries(
-    sent: Sequence[UncheckedEntry],
+    sent: Sequence[Any],
     *,
     outcome_model: type[Outcome],
     parse: Callable[[UncheckedEntry], Entry],
@@ -47,11 +47,14 @@ async def carry_out_entries(
     """
     outcomes: list[Outcome] = []
     failure: KbError | None = None
-    for position, each in enumerate(sent):
+    for position, given in enumerate(sent):
+        each: UncheckedEntry = given if isinstance(given, dict) else {}
         if (known := find_outcome(position)) is not None:
             outcomes.append(outcome_model.model_validate_json(known))
             continue
         try:
+            if each is not given:
+                raise invalid_field("entry", "Input should be an object")
             entry = parse(each)
             if failure is not None:
                 raise failure

@@ -208,6 +208,20 @@ async def test_a_citation_opens_until_its_document_changes_and_then_says_that_it
     assert await organization.refused("GET", chunks, document_id="other", around=cited) == (404, "not-found")
 
 
+@pytest.mark.parametrize("item", [None, "d1", 7, ["d1"], True])
+async def test_an_item_of_a_batch_that_is_no_object_does_not_refuse_the_others(
+    organization: OrganizationClient, item: Any
+) -> None:
+    good = {**BODY, "document_id": "d1", "revision": 5}
+    answer = await organization.ok("POST", "/documents:batch", json={"documents": [item, good]})
+    assert (answer["accepted_count"], answer["refused_count"]) == (1, 1)
+    bad, accepted_one = answer["outcomes"]
+    assert (bad["document_id"], bad["revision"], bad["changed"]) == (None, None, False)
+    assert bad["problem"]["type"] == "validation-error"
+    assert bad["problem"]["fields"] == [{"field": "entry", "message": "Input should be an object"}]
+    assert accepted_one["problem"] is None
+
+
 async def test_a_bad_document_of_a_batch_does_not_refuse_the_others(organization: OrganizationClient) -> None:
     good = [{**BODY, "document_id": f"d{n}", "revision": 5} for n in range(2)]
     bad = [
