@@ -13,7 +13,7 @@ import httpx
 from kb_client.events import PublishingFailed
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import SystemUnderTest
-from tests.integration.kb_api.test_webhooks import Receiver
+from tests.integration.kb_api.webhook_receiver import Receiver
 from tests.noisy_neighbour.neighbourhood import NeighbourClient
 
 PAUSE_S: Final = 0.2

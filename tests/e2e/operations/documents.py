@@ -35,7 +35,7 @@ async def new_document(organization: StockedOrganization, document_id: str) -> N
 async def assert_accepted(organization: StockedOrganization, answer: Any, *, revision: int) -> None:
     """Compare an accepted change with the revisions that are stored for the document."""
     row = await organization.row("document_revisions", document_id=answer.document_id)
-    assert_shows(answer, row | {"changed": True})
+    assert_shows(answer, row | {"changed": True, "outdated": []})
     assert (row["accepted"], row["revision"]) == (revision, revision)
 
 
@@ -94,7 +94,7 @@ async def check_batch(organization: StockedOrganization) -> None:
     row = await organization.until_row("documents", document_id="deleted-in-batch", alive=False)
     assert_holds(row, deleted_revision=deleted.revision)
     row = await organization.row("document_revisions", document_id="batched")
-    assert_shows(accepted, row | {"changed": True, "problem": None})
+    assert_shows(accepted, row | {"changed": True, "outdated": [], "problem": None})
     assert (refused.document_id, refused.revision) == (None, None)
     assert refused.problem is not None
     assert refused.problem.type == "validation-error"

@@ -17,7 +17,7 @@ from tests.e2e.operations.comparison import assert_holds, assert_shows, undistur
 from tests.e2e.operations.indexing_jobs import paused
 from tests.e2e.operations.registry import checks
 from tests.e2e.operations.stocked_organization import StockedOrganization
-from tests.integration.kb_api.test_webhooks import Receiver
+from tests.integration.kb_api.webhook_receiver import Receiver
 from tests.waiting import until
 
 CHANGED = "knowledge_base.changed.v1"
