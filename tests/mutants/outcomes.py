@@ -95,7 +95,9 @@ MUTANTS: Final = (
         _DELIVER,
         old="if await webhook_rows.is_paused(self._database, webhook.key):",
         new="if False:",
-        caught_by=in_file(_PAUSES, "test_during_a_pause_no_process_sends_any_event"),
+        caught_by=in_file(
+            _PAUSES, "test_a_process_in_the_middle_of_its_turn_stops_when_another_one_was_asked_for_a_pause"
+        ),
     ),
     Mutant(
         "webhook-paused-by-its-former-address",

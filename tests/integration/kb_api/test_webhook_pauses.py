@@ -10,6 +10,7 @@ import pytest
 
 from kb_api.webhooks import deliver, deliveries, webhook_rows
 from kb_api.webhooks.deliver import WebhookDeliverer
+from kb_api.webhooks.webhook_rows import WebhookKey
 from kb_shared import failpoints
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.integration.kb_api.test_events import ProcessDied, happen, indexed, list_all
@@ -109,6 +110,22 @@ async def test_during_a_pause_no_process_sends_any_event(owner: OrganizationClie
     assert {each["attempts"] for each in waiting} == {0}
 
 
+async def test_a_process_in_the_middle_of_its_turn_stops_when_another_one_was_asked_for_a_pause(
+    owner: OrganizationClient, receiver: Receiver
+) -> None:
+    receiver.answers = asyncio.Event()
+    hook = await create_webhook(owner, receiver, events=20)
+    delivering = asyncio.create_task(deliver_all(owner.api, another_process(owner)))
+    await until(lambda: len(receiver.received) == deliver.AT_ONCE, what="the first requests")
+    webhook = await webhook_rows.get(owner.database, WebhookKey(owner.organization_id, hook["webhook_id"]))
+    await webhook_rows.pause(owner.database, webhook, until=datetime.now(UTC) + timedelta(minutes=30))
+    receiver.answers.set()
+    await delivering
+    assert len(receiver.received) == deliver.AT_ONCE
+    # Answers to requests from before the pause do not end it.
+    assert await pause_of(owner, hook) is not None
+
+
 async def test_after_a_pause_one_attempt_is_made_by_one_process_and_the_others_follow_once_it_is_taken(
     owner: OrganizationClient, receiver: Receiver
 ) -> None:
@@ -174,7 +191,7 @@ async def test_an_answer_that_is_no_request_for_a_pause_ends_it(owner: Organizat
 async def test_no_event_is_given_up_while_its_receiver_pauses_or_right_afterwards(
     owner: OrganizationClient, receiver: Receiver
 ) -> None:
-    receiver.statuses = [429, 204]
+    receiver.statuses = [429]
     receiver.headers = "retry-after: 1800\r\n"
     hook = await create_webhook(owner, receiver, events=8)
     in_a_minute = datetime.now(UTC) + timedelta(minutes=1)
@@ -184,6 +201,7 @@ async def test_no_event_is_given_up_while_its_receiver_pauses_or_right_afterward
     assert paused_until is not None
     rows = await owner.database[deliveries.NAME].find({"webhook_id": hook["webhook_id"]}).to_list()
     assert {row["give_up_at"] for row in rows} == {paused_until + deliveries.AFTER_PAUSE}
+    receiver.statuses = [204]
     await pass_the_pause(owner)
     await deliver_all(owner.api)
     assert {each["state"] for each in await deliveries_of(owner, hook)} == {"delivered"}
@@ -196,8 +214,8 @@ async def test_a_receiver_that_always_asks_for_a_pause_keeps_no_event_for_ever(
     receiver.headers = "retry-after: 1800\r\n"
     hook = await create_webhook(owner, receiver, events=2)
     now = datetime.now(UTC)
-    first_end = now - deliveries.PAUSED_FOR + timedelta(minutes=1)
-    await make_due(owner, give_up_at=now, expires_at=first_end + deliveries.KEPT)
+    first_end = now - deliveries.PAUSED_FOR + timedelta(minutes=20)
+    await make_due(owner, give_up_at=now + timedelta(minutes=10), expires_at=first_end + deliveries.KEPT)
     await deliver_all(owner.api)
     rows = await owner.database[deliveries.NAME].find({"webhook_id": hook["webhook_id"]}).to_list()
     last_end = first_end + deliveries.PAUSED_FOR
@@ -212,7 +230,7 @@ async def test_a_process_that_dies_in_the_attempt_after_a_pause_lets_another_one
     hook = await create_webhook(owner, receiver, events=1)
     await deliver_all(owner.api)
     await pass_the_pause(owner)
-    webhook = await webhook_rows.get(owner.database, webhook_rows.WebhookKey(owner.organization_id, hook["webhook_id"]))
+    webhook = await webhook_rows.get(owner.database, WebhookKey(owner.organization_id, hook["webhook_id"]))
 
     async def die() -> None:
         raise ProcessDied
