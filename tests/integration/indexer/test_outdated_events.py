@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kb_contracts.cloudevents import decode, encode
-from kb_contracts.documents import DocumentEvent, key_of
+from kb_contracts.documents import DocumentEvent, OcrCompleted, key_of
 from kb_contracts.outcomes import KB_EVENTS, DocumentOutdated
 from kb_shared.membership.projection import versions_of
 from kb_shared.mongo import documents, outbox
@@ -32,7 +32,7 @@ async def announced(tenant: Tenant) -> list[dict[str, Any]]:
     return [each.model_dump() for each in outcomes if isinstance(each, DocumentOutdated)]
 
 
-def texts_in_order_of_digest(tenant: Tenant, *, greater_first: bool) -> list[DocumentEvent]:
+def texts_in_order_of_digest(tenant: Tenant, *, greater_first: bool) -> list[OcrCompleted]:
     """Return two texts with the same revision, of which the first or the second one stays."""
     events = [tenant.ocr("d", text, revision=7) for text in ("one text", "another text")]
     key = DocumentKey(tenant.organization_id, "d")
@@ -84,7 +84,7 @@ async def test_tags_and_metadata_that_do_not_stay_are_announced_too(tenant: Tena
 
 
 async def test_a_topic_that_is_read_again_announces_nothing(tenant: Tenant, indexer: Replica) -> None:
-    history = [
+    history: list[tuple[DocumentEvent, datetime]] = [
         (tenant.ocr("d", f"text {revision}", revision=revision), BEGIN + revision * SECOND) for revision in range(1, 9)
     ]
     history += [

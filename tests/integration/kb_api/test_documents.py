@@ -141,7 +141,7 @@ async def test_of_two_texts_with_the_same_revision_the_answer_says_which_one_sta
     assert document is not None
     assert document.text is not None
     key = DocumentKey(organization.organization_id, "d1")
-    stays = document.text.text_id == document_texts.text_id(key, second["text"], ())
+    stays = document.text.text_id == document_texts.text_id(key, str(second["text"]), ())
     outdated = [] if stays else [{"facet": "text", "by": "other_content", "revision": 7}]
     assert (answer["changed"], answer["outdated"]) == (stays, outdated)
     again = await organization.ok("PUT", "/documents/d1", json=second if stays else first)

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -20,7 +20,7 @@ from kb_api.webhooks.webhook_sender import AttemptOutcome, WebhookSender
 from kb_local.ports import free_port
 from kb_shared.providers import public_transport
 
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Key = ec.EllipticCurvePrivateKey
 NOW = datetime.now(UTC)
 HERE = x509.IPAddress(ip_address("127.0.0.1"))

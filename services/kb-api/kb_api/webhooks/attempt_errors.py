@@ -36,6 +36,7 @@ _CONNECTION_ERRORS: Final[Mapping[int | None, str]] = {
     errno.ENETUNREACH: "host-unreachable",
     errno.ENETDOWN: "host-unreachable",
 }
+_STARTED: Final = ".started"
 _PHASES: Final[Mapping[str, str]] = {
     "connection.connect_tcp": "connect",
     "connection.start_tls": "tls",
@@ -52,9 +53,8 @@ class AttemptPhase:
         self.name = "connect"
 
     async def follow(self, event: str, _: Mapping[str, Any]) -> None:
-        name, _, what = event.rpartition(".")
-        if what == "started":
-            self.name = _PHASES.get(name, self.name)
+        if event.endswith(_STARTED):
+            self.name = _PHASES.get(event.removesuffix(_STARTED), self.name)
 
 
 def slug_of_status(status: int) -> str | None:
