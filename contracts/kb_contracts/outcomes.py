@@ -78,7 +78,7 @@ class OutdatedFacet(BaseModel):
 
     facet: Facet
     by: Literal["deletion", "newer_revision", "other_content"]
-    """What stays: a `deletion` whose revision is not smaller; a `newer_revision`; or `other_content` with the same
+    """Kind of what stays: a `deletion` whose revision is not smaller; a `newer_revision`; or `other_content` with the same
     revision, of which the greatest digest stays, whichever came first."""
     revision: int
     """Revision of what stays."""

@@ -45,10 +45,10 @@ class RequestContext:
                 receive = BodyDeadline(receive, timeout_s=self._body_timeout_s)
             app = _refuse_coding(scope) if has_coded_body(headers) else self._app
             with _trace(scope, headers, request_id) as span:
-                await self._exchange(app, scope, receive, send, span=span)
+                await self._exchange(scope, receive, send, app=app, span=span)
 
     async def _exchange(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, span: TraceSpan | None
+        self, scope: Scope, receive: Receive, send: Send, *, app: ASGIApp, span: TraceSpan | None
     ) -> None:
         exchange = Exchange(scope, span)
         request_id = request_id_of(scope)
@@ -107,8 +107,8 @@ def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dic
 
 
 def _refuse_coding(scope: Scope) -> JSONResponse:
-    slug = scope["state"]["problem"] = "unsupported-media-type"
-    body = problem_body(415, slug, REFUSAL, request_id=request_id_of(scope))
+    body = problem_body(415, "unsupported-media-type", REFUSAL, request_id=request_id_of(scope))
+    scope["state"]["problem"] = body["type"]
     return JSONResponse(body, 415, headers={"Accept-Encoding": "identity"}, media_type=PROBLEM_MEDIA_TYPE)
 
 

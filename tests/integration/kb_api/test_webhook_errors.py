@@ -223,9 +223,7 @@ async def test_a_certificate_that_is_refused_says_which_check_it_failed(
         assert (await send(trusting, f"https://{address}/hook")).error == error
 
 
-async def test_a_certificate_of_an_authority_that_nobody_trusts_says_so(
-    sender: WebhookSender, authority: Authority
-) -> None:
+async def test_a_certificate_of_an_unknown_authority_says_so(sender: WebhookSender, authority: Authority) -> None:
     async with serve(with_status(204), tls=authority.server()) as address:
         assert (await send(sender, f"https://{address}/hook")).error == "tls-authority-unknown"
 

@@ -35,7 +35,7 @@ class AttemptOutcome:
 
     @property
     def asks_for_pause(self) -> bool:
-        """Whether the receiver can't take any event for now."""
+        """Return whether the receiver wants no event for now."""
         return self.error == PUT_OFF
 
 
