@@ -99,7 +99,11 @@ class SecretShownOnceError(HttpConflict):
 
 
 class UnsupportedMediaTypeError(HttpUnsupportedMediaType):
-    """The body is not declared as `application/json`; for a text, as `text/plain; charset=utf-8`."""
+    """`unsupported-media-type`, status 415.
+
+    The body is not declared as `application/json`; for a text, as `text/plain; charset=utf-8`. Or it is
+    compressed (`Content-Encoding`): send it as it is.
+    """
 
 
 class MalformedJsonError(HttpBadRequest, HttpUnprocessableContent):
