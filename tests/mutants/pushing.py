@@ -28,7 +28,7 @@ MUTANTS: Final = (
     Mutant(
         "parser-has-no-limit-of-cpu",
         _PROCESS,
-        old="        _limit_cpu(options)\n",
+        old="        allow_cpu(options.limits)\n",
         new="",
         caught_by=in_file(_HOSTILE, "test_a_pdf_without_end_is_stopped_and_the_next_file_is_read"),
     ),

@@ -115,7 +115,8 @@ class FileParser:
 
     @property
     def _wall_s(self) -> float:
-        return self._options.limits.ocr_s if self._options.ocr else self._options.limits.wall_s
+        limits = self._options.limits
+        return limits.wall_s + (limits.pages * limits.ocr_page_s if self._options.ocr else 0.0)
 
     def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is not None:
@@ -153,7 +154,7 @@ class FileParser:
         if timed_out:
             reason = f"reading it took longer than {self._wall_s:g} s"
         elif returncode == -getattr(signal, "SIGXCPU", 0):
-            reason = f"reading it took more than {limits.ocr_s if self._options.ocr else limits.cpu_s:g} s of CPU time"
+            reason = f"reading it took more than {limits.cpu_s:g} s of CPU time"
         else:
             reason = (
                 f"the parser crashed on it ({_describe_exit(returncode)}), "

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Final
 
+from kb_client.files.cpu_limit import allow_cpu
 from kb_client.files.extraction import ExtractOptions, UnreadableDocument
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ _PROGRAM: Final = "tesseract"
 _DOTS_PER_INCH: Final = 300
 _POINTS_PER_INCH: Final = 72
 _MAX_PIXELS: Final = 30_000_000
-_PAGE_S: Final = 60
 
 
 def is_ocr_available() -> bool:
@@ -28,6 +28,7 @@ def recognize_page(page: "PdfPage", options: ExtractOptions) -> str:
     Raises:
         UnreadableDocument: tesseract refuses to work, for example because a language is not installed.
     """
+    allow_cpu(options.limits)
     command = [_PROGRAM, "stdin", "stdout", "-l", options.ocr_languages, "--dpi", str(_DOTS_PER_INCH)]
     try:
         answer = subprocess.run(  # noqa: S603  # a fixed program; its languages are checked before
@@ -35,7 +36,7 @@ def recognize_page(page: "PdfPage", options: ExtractOptions) -> str:
             input=_render(page),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_PAGE_S,
+            timeout=options.limits.ocr_page_s,
             check=True,
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
         )

@@ -6,16 +6,15 @@ the text. What it does with a file can't hurt: when it dies, `FileParser` starts
 
 import importlib
 import json
-import math
 import os
 import sys
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from kb_client.files.cpu_limit import allow_cpu
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, WebLinks
 from kb_client.files.formats import format_of
 from kb_client.files.limits import ParseLimits
@@ -40,7 +39,7 @@ def main() -> None:
     # openpyxl would import it for types that no file contains; that takes longer than all the rest.
     sys.modules["numpy"] = None  # type: ignore[assignment]  # this is how an import is made to fail
     for line in sys.stdin.buffer:
-        _limit_cpu(options)
+        allow_cpu(options.limits)
         answer = _answer(Path(json.loads(line)["path"]), options)
         encoded = json.dumps(answer, ensure_ascii=False).encode()
         answers.write(len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded)
@@ -139,16 +138,6 @@ def _limit_process(limits: ParseLimits) -> None:
             # macOS refuses limits of the address space.
             with suppress(ValueError, OSError):
                 resource.setrlimit(kind, (value, value))
-
-
-def _limit_cpu(options: ExtractOptions) -> None:
-    """Allow the next file its CPU time on top of what the process has used."""
-    with suppress(ImportError):
-        import resource
-
-        allowed_s = options.limits.ocr_s if options.ocr else options.limits.cpu_s
-        _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + allowed_s), most))
 
 
 def _refuse_network(event: str, _arguments: tuple[Any, ...]) -> None:

@@ -18,13 +18,15 @@ import pytest
 from kb_client.files.file_parser import FileParser, OcrUnavailable
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.find_files import find_files
+from kb_client.files.found_file import FoundFile
 from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile
-from tests.unit.client.files.pdf_files import make_endless_pdf, make_pdf
+from tests.unit.client.files.pdf_files import make_endless_pdf, make_pdf, make_scan
 from tests.waiting import until
 
+SHEET_NAMESPACE: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 CANARY: Final = "canary-of-a-local-file"
-LIMITS: Final = ParseLimits(cpu_s=30, memory_bytes=600_000_000, unpacked_bytes=20_000_000)
+LIMITS: Final = ParseLimits(memory_bytes=600_000_000, unpacked_bytes=20_000_000)
 
 ENDLESS_PDF: Final = make_endless_pdf(levels=4, pages=200)
 
@@ -87,7 +89,8 @@ def word_text(text: str) -> str:
 
 def test_a_pdf_without_end_is_stopped_and_the_next_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "1.pdf").write_bytes(ENDLESS_PDF)
-    (tmp_path / "2.pdf").write_bytes(make_pdf([(72, 700, "good")]))
+    # A text needs no library, whose import alone takes a slow machine half a second.
+    (tmp_path / "2.txt").write_text("good")
     with FileParser(ParseLimits(cpu_s=0.5)) as parser:
         endless, good = (parser.parse(found) for found in find_files([tmp_path]).files)
     assert isinstance(endless, FileProblem)
@@ -146,6 +149,59 @@ def test_entities_read_no_other_file(parse: Parse, tmp_path: Path, kind: str) ->
         data = with_member(office_file("xlsx"), "xl/worksheets/sheet1.xml", sheet.encode())
     result = parse(f"a.{kind}", data)
     assert CANARY not in str(result)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "".join(f'<row r="{row}"><c r="XFD{row}"><v>1</v></c></row>' for row in range(1, 21)),
+        '<row r="1000000"><c r="A1000000"><v>1</v></c></row>',
+    ],
+    ids=["wide", "far down"],
+)
+def test_a_few_bytes_that_stand_for_too_many_cells_are_a_problem(tmp_path: Path, rows: str) -> None:
+    sheet = f'<worksheet xmlns="{SHEET_NAMESPACE}"><sheetData>{rows}</sheetData></worksheet>'
+    data = with_member(office_file("xlsx"), "xl/worksheets/sheet1.xml", sheet.encode())
+    (tmp_path / "a.xlsx").write_bytes(data)
+    for cells, is_read in ((200_000, False), (2_000_000, True)):
+        with FileParser(ParseLimits(cells=cells)) as parser:
+            result = parser.parse(find_files([tmp_path]).files[0])
+        assert isinstance(result, ParsedFile if is_read else FileProblem)
+        assert is_read or "more than 200,000 cells" in str(result)
+
+
+def program_instead_of_tesseract(folder: Path, monkeypatch: pytest.MonkeyPatch, *, does: str) -> None:
+    program = folder / "tesseract"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> FoundFile:
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "scans" / "a.pdf").write_bytes(make_scan(b"\x80" * 100, width=10, height=10))
+    return find_files([tmp_path / "scans"]).files[0]
+
+
+def test_a_scan_is_read_however_long_its_pages_take_together(
+    tmp_path: Path, scan: FoundFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program_instead_of_tesseract(tmp_path, monkeypatch, does="echo recognized")
+    with FileParser(ParseLimits(wall_s=0.01), ocr=True) as parser:
+        result = parser.parse(scan)
+    assert isinstance(result, ParsedFile)
+    assert result.text == "recognized"
+
+
+def test_a_scanned_page_whose_recognition_never_ends_is_left_out(
+    tmp_path: Path, scan: FoundFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program_instead_of_tesseract(tmp_path, monkeypatch, does="exec sleep 600")
+    with FileParser(ParseLimits(ocr_page_s=0.5), ocr=True) as parser:
+        result = parser.parse(scan)
+    assert isinstance(result, FileProblem)
+    assert result.reason == "it is a scan, and no text was recognized in it"
 
 
 def test_entities_that_multiply_are_stopped(parse: Parse) -> None:
