@@ -123,8 +123,8 @@ class PreviewedDocuments(PreviewedCost):
     )
     is_exact: bool = Field(description="Whether all numbers but `duration_s` are counted; false: some are estimated.")
     estimate_reason: Literal["sample", "long_text", "groups_by_meaning"] | None = Field(
-        description="Why numbers are estimated: only a `sample` of the documents was chunked in the time that a "
-        "preview has, of a `long_text` only the beginning was, or the chunker `groups_by_meaning`, which has to embed "
+        description="Why numbers are estimated: only a `sample` of the documents was chunked, because they are many "
+        "or long, of a `long_text` only the beginning was, or the chunker `groups_by_meaning`, which has to embed "
         "the sentences first: then `spus` and `usd` are the most, and `chunk_count` is the least. null if exact."
     )
     sampled_document_count: int = Field(description="Number of documents that were chunked for this preview.")

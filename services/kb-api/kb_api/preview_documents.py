@@ -1,6 +1,6 @@
 """Counts what the documents with some tags would bring to a KB: chunks, embeddings, money and time.
 
-Each document is chunked as the indexer would. The time for that is limited: what is counted then is a random sample.
+Each document is chunked as the indexer would. If these are many or long, a random sample of them is counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,14 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.prices import NANO_USD
 
-MOST_DOCUMENTS: Final = 2_000
-"""Number of documents up to which all are counted, if the time is enough."""
-TIME_LIMIT_S: Final = 8.0
+MOST_DOCUMENTS: Final = 500
+"""Number of documents up to which all are counted, if they are not too long."""
+MOST_CHARACTERS_OF_ALL: Final = 5_000_000
+"""Number of chunked characters after which no more documents are counted."""
 MOST_CHARACTERS: Final = 1_000_000
 """Number of characters of a text that are chunked."""
+TIME_LIMIT_S: Final = 20.0
+"""Brake, since a person waits. What may be counted usually takes 4 s, most of it for the commands to MongoDB."""
 _LOOKED_UP_AT_ONCE: Final = 1_000
 _USUAL_EMBEDDINGS_PER_S: Final = 50
 """Speed of an organization that has embedded little in the last days."""
@@ -45,9 +48,10 @@ class PreviewScope:
 
 @dataclass(slots=True)
 class CountedTexts:
-    """Counts of what could be chunked in time."""
+    """Counts of what was chunked."""
 
     documents: list[CountedDocument] = field(default_factory=list)
+    characters: int = 0
     beginnings: list[str] = field(default_factory=list)
     """Beginnings of some texts, whose language is detected."""
     is_grouped: bool = False
@@ -87,10 +91,12 @@ class PreviewedVectors:
 class DocumentsPreviewer:
     """Counts documents. One for a process."""
 
-    def __init__(self, database: Database, worker: TextWorker, *, time_limit_s: float = TIME_LIMIT_S) -> None:
+    def __init__(
+        self, database: Database, worker: TextWorker, *, most_characters: int = MOST_CHARACTERS_OF_ALL
+    ) -> None:
         self._database = database
         self._worker = worker
-        self._time_limit_s = time_limit_s
+        self._most_characters = most_characters
 
     async def preview(
         self,
@@ -111,7 +117,7 @@ class DocumentsPreviewer:
             own_embeddings: what the KB has embedded whatever its documents are.
 
         Raises:
-            PreviewUnavailable: no document could be chunked in time.
+            PreviewUnavailable: no document could be chunked.
         """
         total = await documents.count_with_tags(
             self._database, scope.organization_id, tag_ids=scope.tag_ids, without=scope.without
@@ -121,7 +127,7 @@ class DocumentsPreviewer:
         )
         counted = await self._count(scope, settings, known)
         if total and not counted.documents:
-            raise PreviewUnavailable("No document could be chunked in the time that a preview has")
+            raise PreviewUnavailable("No document could be chunked: others are replacing their texts")
         estimate = estimate_documents(counted.documents, total)
         own = own_embeddings or CountedDocument(0, 0, 0, 0, 0)
         is_sample = len(counted.documents) < total
@@ -156,7 +162,7 @@ class DocumentsPreviewer:
             at_most=MOST_DOCUMENTS,
         )
         for text_id in text_ids:
-            if end is not None and monotonic() >= end:
+            if counted.characters >= self._most_characters or (end is not None and monotonic() >= end):
                 break
             stored = await document_texts.find_beginning(
                 self._database, scope.organization_id, text_id, characters=MOST_CHARACTERS + 1
@@ -173,7 +179,7 @@ class DocumentsPreviewer:
                 )
                 counted.documents.append(document)
             # From the first answer on: the worker may have had to start.
-            end = end or monotonic() + self._time_limit_s
+            end = end or monotonic() + TIME_LIMIT_S
         return counted
 
     async def _count_text(
@@ -189,13 +195,15 @@ class DocumentsPreviewer:
         text = stored.text
         if len(counted.beginnings) < SAMPLED_DOCUMENTS:
             counted.beginnings.append(text[:SAMPLED_CHARACTERS])
-        request = chunking_request(text[:MOST_CHARACTERS], settings, embedding_text=stored.embedding_text)
+        chunked_text = text[:MOST_CHARACTERS]
+        counted.characters += len(chunked_text)
+        request = chunking_request(chunked_text, settings, embedding_text=stored.embedding_text)
         chunked = await self._worker.chunk(organization_id, request)
         factor = 1.0
         if len(text) > MOST_CHARACTERS:
             counted.is_cut = True
             size = await document_texts.find_size_bytes(self._database, organization_id, text_id)
-            factor = max(1.0, (size or 0) / len(text[:MOST_CHARACTERS].encode()))
+            factor = max(1.0, (size or 0) / len(chunked_text.encode()))
         counted.is_grouped |= chunked.embeddings_at_most is not None
         hashes = [chunk.chunk_hash for chunk in chunked.chunks if chunk.chunk_hash not in counted.seen]
         unpaid = await known.find_unpaid(hashes)

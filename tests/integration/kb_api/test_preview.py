@@ -84,7 +84,7 @@ async def test_nothing_of_another_organization_is_previewed(
     assert counted["documents"]["document_count"] == 0
 
 
-async def test_without_the_time_for_all_documents_a_sample_is_counted_and_its_error_is_given(
+async def test_if_the_texts_are_long_a_sample_is_counted_and_its_error_is_given(
     organization: OrganizationClient,
 ) -> None:
     worker = organization.api.text_worker
@@ -93,8 +93,8 @@ async def test_without_the_time_for_all_documents_a_sample_is_counted_and_its_er
     model = await organization.api.embedder.models.get(organization.organization_id, MODEL)
     known = PreviewedVectors(organization.api.embedder, organization.organization_id, model, 16)
     scope = PreviewScope(organization.organization_id, ["t"])
-    hurried = DocumentsPreviewer(organization.database, worker, time_limit_s=0)
-    sampled, _ = await hurried.preview(scope, SETTINGS, known)
+    frugal = DocumentsPreviewer(organization.database, worker, most_characters=1)
+    sampled, _ = await frugal.preview(scope, SETTINGS, known)
     assert (sampled.is_exact, sampled.estimate_reason, sampled.sampled_document_count) == (False, "sample", 1)
     assert sampled.document_count == 6
     assert sampled.sample_error is not None

@@ -27,7 +27,7 @@ async def preview(
 ) -> KnowledgeBasePreview:
     """Return what a knowledge base with these settings would bring, and the chunks of a text. Nothing is stored.
 
-    Nothing is charged either. The documents are chunked as the indexer would chunk them. If that takes too long, the
+    Nothing is charged either. The documents are chunked as the indexer would chunk them. If they are many or long, the
     numbers come from a random sample, with `is_exact` false and their error.
     """
     return await previewer.preview(caller, body)

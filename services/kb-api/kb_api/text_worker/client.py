@@ -14,10 +14,10 @@ from kb_shared.concurrency.keyed_locks import KeyedLocks
 
 IDLE_S: Final = 60.0
 """Time without requests after which the process ends, so that its memory is free."""
-START_WITHIN_S: Final = 30.0
-"""Time limit of its start: to load its libraries takes 2 s of CPU, which a busy machine may not have."""
-ANSWER_WITHIN_S: Final = 20.0
-"""Time limit of one request. Then the process is killed, whatever it does."""
+START_WITHIN_S: Final = 60.0
+"""Brake of its start: to load its libraries takes 2 s of CPU, which a busy machine may not have."""
+ANSWER_WITHIN_S: Final = 40.0
+"""Brake of one request, whose largest text takes 0.6 s of CPU. Then the process is killed, whatever it does."""
 _INHERITED: Final = ("LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")
 """Variables that the process gets: none of those that hold a secret."""
 
