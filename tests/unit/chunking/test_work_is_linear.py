@@ -1,10 +1,6 @@
 """Work is counted, never timed: the code points that go through the tokenizer, and the calls that are made."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,6 +10,7 @@ from kb_shared.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text
 from kb_shared.chunking.chunk import Span
 from kb_shared.chunking.windows import split_in_windows
 from kb_shared.text import tokens
+from tests.counted_calls import calls_counted
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts
 
@@ -51,22 +48,6 @@ class CountingEncoding:
         self.code_points += len(text)
         encoded: list[int] = self.encoding.encode_ordinary(text)
         return encoded
-
-
-@contextmanager
-def calls_counted() -> Iterator[list[int]]:
-    counted = [0]
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        if event in ("call", "c_call"):
-            counted[0] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        yield counted
-    finally:
-        sys.setprofile(before)
 
 
 def work(text: str, chunker_type: ChunkerType, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:

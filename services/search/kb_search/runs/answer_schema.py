@@ -1,8 +1,8 @@
 """Checks JSON schemas of answers, and answers against them. Pure.
 
-A few references that refer to each other take exponential time. So each check has a budget of steps and of CPU time,
-which is checked before each keyword; and a keyword reads its part of the schema and of the answer at most once. This is
-still too long for an event loop: run the checks in a thread.
+A few references that refer to each other take exponential time. So each check has a budget of steps, which are counted
+before each keyword by what it reads of the schema and of the answer, and after it by what it says. The same schema and
+the same answer have the same outcome on each machine. A check is too long for an event loop: run it in a thread.
 """
 
 import json
@@ -23,14 +23,19 @@ from kb_shared.text.whole_characters import whole_characters
 MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
-MAX_STEPS: Final = 55_000
-"""Maximum number of steps of one check. A step takes 3 microseconds; the largest schema takes 51,000 steps."""
+MAX_STEPS: Final = 200_000
+"""Maximum number of steps of one check: enough for 20,000 characters of properties, definitions or references.
+
+A step takes 2 to 3 microseconds on a usual machine.
+"""
+MAX_CPU_S: Final = 30.0
+"""Brake for what the steps overlook: twelve times what `MAX_STEPS` take on a machine five times slower than usual."""
 STEPS_OF_REFERENCE: Final = 6
-"""Number of steps of a reference; any other keyword takes one."""
-MAX_CPU_S: Final = 0.5
-"""Maximum CPU seconds of one check; reached if a keyword has much to read in the answer."""
+"""Number of steps of a reference besides the one that each keyword takes."""
+SEGMENT_PAIRS_OF_STEP: Final = 256
+"""Pairs of segments of a reference that count as one step: at each segment the library looks at all before it."""
 ELEMENTS_OF_STEP: Final = 4
-"""Elements of a keyword's value that count as one step."""
+"""Elements of a schema or of an answer that count as one step of each keyword that reads them."""
 CHARACTERS_OF_STEP: Final = 64
 
 _UNSUPPORTED: Final = frozenset(
@@ -68,28 +73,41 @@ class _TooLong(Exception):
 class _Budget:
     """Budget of one check."""
 
-    def __init__(self, max_cpu_s: float) -> None:
+    def __init__(self) -> None:
         self._steps_left = MAX_STEPS
-        self._ends_at_cpu_s = time.thread_time() + max_cpu_s
+        self._ends_at_cpu_s = time.thread_time() + MAX_CPU_S
 
-    def charge(self, keyword: str, value: object) -> None:
-        """Charge the cost of checking a keyword with this value. Raises _TooLong."""
-        self._steps_left -= STEPS_OF_REFERENCE if keyword in _REFERENCES else 1
-        if isinstance(value, str):
-            self._steps_left -= len(value) // CHARACTERS_OF_STEP
-        elif isinstance(value, list):
-            self._steps_left -= len(value) // ELEMENTS_OF_STEP
+    def charge(self, steps: int = 1) -> None:
+        """Raise _TooLong if so many steps are not left."""
+        self._steps_left -= steps
         if self._steps_left < 0 or time.thread_time() > self._ends_at_cpu_s:
             raise _TooLong
 
+    def charge_keyword(self, keyword: str, value: Any, instance: Any = None) -> None:
+        """Charge the cost of checking a part of the answer against a keyword with this value. Raises _TooLong."""
+        # Only these compare all that is in their value.
+        elements = _count_elements(value) if keyword in {"const", "enum"} else _length(value)
+        steps = 1 + (elements + _length(instance)) // ELEMENTS_OF_STEP
+        if isinstance(value, str):
+            steps += len(value) // CHARACTERS_OF_STEP
+            if keyword in _REFERENCES:
+                steps += STEPS_OF_REFERENCE + value.count("/") ** 2 // SEGMENT_PAIRS_OF_STEP
+        self.charge(steps)
 
-def check_schema(schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> None:
+    def charge_characters(self, count: int) -> None:
+        """Charge the cost of a text that is read or written. Raises _TooLong."""
+        self.charge(count // CHARACTERS_OF_STEP)
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise UnusableSchema unless answers can be checked against the schema quickly and without the network."""
-    _budget.set(_Budget(max_cpu_s))
+    _budget.set(_Budget())
     try:
         problem = _find_problem(schema)
     except _TooLong:
-        problem = "takes too long to check: its parts refer to each other too often"
+        problem = (
+            f"takes more than {MAX_STEPS} steps to check: its parts are too many, or refer to each other too often"
+        )
     except Unresolvable:
         problem = "refers to something that is not in it"
     except RecursionError:
@@ -112,7 +130,7 @@ def _find_problem(schema: Mapping[str, Any]) -> str | None:
         if keyword == "$ref":
             if not (isinstance(value, str) and value.startswith("#")):
                 return "refers to something outside of itself"
-            _budget.get().charge(keyword, value)
+            _budget.get().charge_keyword(keyword, value)
             resolver.lookup(value)
     for error in _Validator(jsonschema.Draft202012Validator.META_SCHEMA).iter_errors(schema):
         return f"is not a valid JSON schema: {error.message[:MAX_MESSAGE_CHARACTERS]}"
@@ -123,14 +141,14 @@ def _find_problem(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def find_violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> Sequence[str]:
+def find_violations(answer: str, schema: Mapping[str, Any]) -> Sequence[str]:
     """Return what is wrong with an answer, at most `MAX_VIOLATIONS` messages; none if it follows the schema."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
         return ["the answer is not JSON"]
     found = []
-    _budget.set(_Budget(max_cpu_s))
+    _budget.set(_Budget())
     try:
         for error in _validator(schema).iter_errors(value):
             # A name in the answer may contain half of a surrogate pair, which JSON allows but MongoDB can't store.
@@ -140,7 +158,7 @@ def find_violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float 
     except RecursionError:
         return ["the answer is nested too deeply"]
     except _TooLong:
-        return ["the answer takes too long to check against the schema; answer more simply"]
+        return [f"the answer takes more than {MAX_STEPS} steps to check against the schema; answer more simply"]
     except Exception:  # noqa: BLE001  # such as a number that is too large; no input of a tenant may break a run
         return ["the answer can't be checked against the schema"]
     return found
@@ -152,8 +170,12 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 def _within_budget(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Violations:
-        _budget.get().charge(name, value)
-        yield from keyword(validator, value, instance, schema) or ()
+        budget = _budget.get()
+        budget.charge_keyword(name, value, instance)
+        for error in keyword(validator, value, instance, schema) or ():
+            # A message repeats its part of the answer.
+            budget.charge_characters(len(error.message))
+            yield error
 
     return checked
 
@@ -170,12 +192,20 @@ def _refusing_unsupported(keyword: Keyword) -> Keyword:
 
 def _unique_items(_validator: Any, wanted: Any, items: Any, _schema: Any) -> Violations:
     """Check `uniqueItems` in linear time; the library compares all pairs. 1 and 1.0 count as different here."""
-    if wanted and isinstance(items, list) and len({json.dumps(item, sort_keys=True) for item in items}) < len(items):
+    if not (wanted and isinstance(items, list)):
+        return
+    texts = [json.dumps(item, sort_keys=True) for item in items]
+    _budget.get().charge_characters(sum(map(len, texts)))
+    if len(set(texts)) < len(texts):
         yield jsonschema.ValidationError("has elements that are not unique")
 
 
 def _evolve_with_budget(validator: Any, **changes: Any) -> Any:
-    """Keep the class with the budget; the library would use its own validator for a schema that names its dialect."""
+    """Charge the step to another part, and keep the class with the budget.
+
+    The library would use its own validator for a schema that names its dialect.
+    """
+    _budget.get().charge()
     return attrs.evolve(validator, **changes)
 
 
@@ -206,3 +236,13 @@ def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(schema, list):
         for each in schema:
             yield from _keywords(each)
+
+
+def _count_elements(value: Any) -> int:
+    """Return the number of values in a part of a schema, also of those within others."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_elements, inner))
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, list | Mapping) else 0

@@ -132,7 +132,7 @@ def decide_request(
 def process_completion(
     state: RunState, completion: Completion, *, with_tools: bool
 ) -> tuple[RunState, AfterCompletion]:
-    """Add a completion to the state and decide the next action. With a schema it can take `MAX_CPU_S`."""
+    """Add a completion to the state and decide the next action. With a schema it can take seconds on a slow machine."""
     state = _count_usage(state, completion)
     if with_tools and completion.tool_calls:
         return _add_calls(state, completion)

@@ -213,7 +213,7 @@ class RunExecution:
         self, completion: Completion, action: AskModel
     ) -> tuple[RunState, loop.AfterCompletion]:
         try:
-            # In a thread, because checking an answer against a schema can take half a second.
+            # In a thread, because checking an answer against a schema can take seconds on a slow machine.
             return await asyncio.to_thread(
                 loop.process_completion, self._state, completion, with_tools=action.with_tools
             )
