@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Hashable
 
 DEADLINE_S = 120.0
+BRAKE_S = 30.0
+"""Time limit of what takes milliseconds, or for ever if the code is wrong."""
 _SHORTEST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.1
 _POLLS_OF_ELAPSED = 0.1

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.docs.commands import DocumentedCommand
+from tests.waiting import until
 
-PAGE_WITHIN_S: Final = 90.0
+COMMAND_WITHIN_S: Final = 90.0
 # An answer other than 2xx fails its command.
 CURL_SETTINGS: Final = "silent\nshow-error\nfail-with-body\n"
 _KEPT: Final = ("LANG", "LC_ALL", "TMPDIR")
@@ -28,7 +29,7 @@ async def run_page(
     folder: Path,
     variables: Mapping[str, str],
     returned: Sequence[str] = (),
-    within_s: float = PAGE_WITHIN_S,
+    within_s: float = COMMAND_WITHIN_S,
 ) -> dict[str, str]:
     """Run all commands, compare what they print, and return the values of the variables named by `returned`.
 
@@ -36,6 +37,7 @@ async def run_page(
         CommandFailed: names the page, the line, the command and what it printed.
     """
     (folder / ".curlrc").write_text(CURL_SETTINGS)
+    (folder / "at").write_text("0")
     (folder / "script").write_text(_script(folder, commands, returned))
     environment = {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
@@ -55,8 +57,8 @@ async def run_page(
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(within_s):
-            status: int | None = await shell.wait()
+        await until(lambda: shell.returncode is not None, within_s=within_s, progress=(folder / "at").read_text)
+        status = shell.returncode
     except TimeoutError:
         os.killpg(shell.pid, signal.SIGKILL)
         await shell.wait()

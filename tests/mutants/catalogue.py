@@ -6,6 +6,7 @@ from tests.mutants import (
     backing_up,
     calling,
     checking_knowledge,
+    counting_work,
     curating,
     indexing,
     limiting,
@@ -27,6 +28,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *calling.MUTANTS,
     *checking_knowledge.MUTANTS,
+    *counting_work.MUTANTS,
     *curating.MUTANTS,
     *indexing.MUTANTS,
     *limiting.MUTANTS,

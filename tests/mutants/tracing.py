@@ -32,18 +32,14 @@ MUTANTS: Final = (
         _RECORDING,
         old="if self._is_closing or len(self._queue) >= self._settings.max_queued:",
         new="if self._is_closing:",
-        caught_by=in_file(
-            _EXPORT, "test_a_collector_that_does_not_answer_delays_neither_the_work_nor_the_end_for_long"
-        ),
+        caught_by=in_file(_EXPORT, "test_neither_the_work_nor_its_end_waits_for_a_collector_that_does_not_answer"),
     ),
     Mutant(
         "the-end-of-a-process-waits-for-the-collector",
         _RECORDING,
         old="        self._thread.join(CLOSE_WITHIN_S)\n",
         new="        self._thread.join()\n",
-        caught_by=in_file(
-            _EXPORT, "test_a_collector_that_does_not_answer_delays_neither_the_work_nor_the_end_for_long"
-        ),
+        caught_by=in_file(_EXPORT, "test_neither_the_work_nor_its_end_waits_for_a_collector_that_does_not_answer"),
     ),
     Mutant(
         "spans-left-at-the-end-are-lost",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.concurrency.fair_queue import ACTIVE_S, FairQueue, pause_turn
+from tests.waiting import BRAKE_S
 
 MANY = 20
 
@@ -281,7 +282,7 @@ async def test_parts_of_a_request_share_its_turn(queue: FairQueue, requests: Req
             await asyncio.gather(*(part() for _ in range(MANY)))
             requests.order.append("done")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         await asyncio.gather(*(run() for _ in range(MANY)))
     assert requests.order.count("done") == MANY
     for _ in range(3):
@@ -315,6 +316,6 @@ async def test_every_request_has_its_turn_when_others_leave(
         if number < len(tasks):
             tasks[number].cancel()
         await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         await asyncio.gather(*tasks, return_exceptions=True)
     assert done >= set(range(len(tasks))) - leaving

@@ -6,9 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -165,21 +163,17 @@ def test_without_an_endpoint_a_new_trace_is_not_sampled_because_no_service_would
         assert tracing.trace_id_of(tracing.current()) == begun.trace_id
 
 
-def test_a_collector_that_does_not_answer_delays_neither_the_work_nor_the_end_for_long(
+def test_neither_the_work_nor_its_end_waits_for_a_collector_that_does_not_answer(
     receiver: SpanReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver.answering.clear()
-    before, times = dropped("queue_full"), [monotonic()]
-    with service(monkeypatch, **exporting_to(receiver), OTEL_BSP_MAX_QUEUE_SIZE="100"):
+    before = dropped("queue_full")
+    # Longer than a test may take: nothing waits for an answer.
+    forever = {"OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}
+    with service(monkeypatch, **exporting_to(receiver), **forever, OTEL_BSP_MAX_QUEUE_SIZE="100"):
         for _ in range(1_000):
             with tracing.trace(spans.PROCESS, of="topic"):
                 pass
-            times.append(monotonic())
-        closing = monotonic()
-    took_s = monotonic() - closing
-    # The pause of a busy machine is one of them at most; each span waiting would be ten seconds.
-    assert sorted(later - earlier for earlier, later in pairwise(times))[-10] < 0.1
-    assert took_s < 5
     assert dropped("queue_full") - before >= 700
 
 

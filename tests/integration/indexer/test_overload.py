@@ -14,7 +14,7 @@ from kb_shared import failpoints
 from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.failing_commands import transaction_ended
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, replica, text_of
-from tests.waiting import until
+from tests.waiting import BRAKE_S, until
 
 TEXT = text_of(1, 2, 3)
 
@@ -139,7 +139,7 @@ async def test_the_lease_of_a_job_that_is_swapped_is_left_alone(tenant: Tenant, 
     await indexer.publish(tenant.ocr("d", TEXT))
 
     async def keep_leases() -> None:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(BRAKE_S):
             await indexer.leases.extend(held_for=timedelta(0))
 
     with capture_logs() as logs:

@@ -8,6 +8,7 @@ from kb_local.broker import Broker
 from kb_shared.kafka_connection.clients import admin_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
+from tests.waiting import BRAKE_S
 
 
 async def test_a_client_that_is_cancelled_at_any_step_of_its_start_closes_its_connections(
@@ -61,7 +62,7 @@ async def test_the_cancellation_of_a_start_does_not_wait_for_a_frozen_broker() -
         start = asyncio.ensure_future(client.start())
         await connected.wait()
         start.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(BRAKE_S):
             await asyncio.wait([start])
         assert start.cancelled()
         await client.close()

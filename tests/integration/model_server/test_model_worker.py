@@ -17,6 +17,7 @@ from kb_local.model_server.openai_api import ClientDisconnected
 from kb_local.model_server.pinned_files import PinnedFile
 from kb_local.model_server.text_model import BATCH_SIZE, Matrix, WordPieces
 from kb_local.model_server.use_multilingual import UseMultilingual
+from tests.waiting import BRAKE_S
 
 PARAGRAPH = "one more paragraph about cakes " * 6
 
@@ -64,7 +65,7 @@ class PairedBatchModel:
         return [[number] for number in range(len(texts))]
 
     def embed(self, batch: Sequence[WordPieces]) -> Matrix:
-        self.meeting.wait(timeout=10)
+        self.meeting.wait(timeout=BRAKE_S)
         return np.array(batch, dtype=np.float32)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from kb_shared.kafka import client_shutdown
 from kb_shared.kafka.client_shutdown import shut_down_client
+from tests.waiting import BRAKE_S
 
 
 class UnstoppableClient:
@@ -24,7 +25,7 @@ async def test_a_client_that_can_not_be_closed_is_left_behind_in_time(monkeypatc
     monkeypatch.setattr(client_shutdown, "CANCEL_EVERY_S", 0.01)
     client = UnstoppableClient()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BRAKE_S):
             await shut_down_client(client, within_s=0.01)
     finally:
         client.released.set()

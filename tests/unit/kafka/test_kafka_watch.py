@@ -9,6 +9,7 @@ from kb_shared.errors import TransientError
 from kb_shared.kafka import client_errors, group_watch
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka_connection.connection import KafkaConnection
+from tests.waiting import BRAKE_S
 
 
 @dataclass
@@ -92,7 +93,7 @@ async def test_brokers_that_are_all_gone_are_a_reason(monkeypatch: pytest.Monkey
 async def test_a_broker_that_answers_nothing_does_not_stop_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_errors, "ANSWER_WITHIN_S", 0.05)
     watched, cluster = watch(monkeypatch, FakeAdmin(frozen=True), FakeAdmin(frozen=True))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         await watched.check()
     assert await watched.why_not_ready() == "Kafka does not answer (TimeoutError)"
     assert all(admin.closed for admin in cluster.made)

@@ -18,7 +18,7 @@ from kb_shared.errors import TransientError
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.unit.kafka.scripted_clients import Clients, ScriptedClient
-from tests.waiting import until
+from tests.waiting import BRAKE_S, until
 
 TOPIC = "t"
 
@@ -166,7 +166,7 @@ async def test_stopping_ends_in_time_and_fails_waiting_calls(clients: Clients) -
     producer, first = await started(clients, stop_timeout_s=0.1)
     call = sending(producer, "a1")
     await has(first, "a1")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         await producer.stop()
     with pytest.raises(TransientError):
         await call
@@ -182,7 +182,7 @@ async def test_stopping_ends_in_time_while_a_client_is_being_replaced(clients: C
     first.fail(OutOfOrderSequenceNumber(), "a1")
     waiting = sending(producer, "a2")
     await clients.next(2)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         await producer.stop()
     for each in (call, waiting):
         with pytest.raises(TransientError):

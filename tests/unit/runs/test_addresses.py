@@ -1,12 +1,13 @@
 """Where an answer may lead."""
 
 import re
-from time import process_time
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kb_search.runs import addresses
 from kb_search.runs.addresses import AddressStreamFilter, find_addresses, neutralize_addresses
 
 KNOWN = find_addresses(
@@ -15,6 +16,18 @@ KNOWN = find_addresses(
 TAG_WITH_ATTRIBUTES = re.compile(r"<(?:style\b|[a-z][^>]*=)")
 REFERENCE_TO_A_COLON = re.compile(r"&(?:#58(?![0-9])|#x3a(?![0-9a-f])|colon;)")
 LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
+
+
+@dataclass
+class CountingPattern:
+    """Pattern that notes how many characters it was given each time."""
+
+    pattern: re.Pattern[str]
+    read: list[int]
+
+    def search(self, text: str, *place: int) -> re.Match[str] | None:
+        self.read.append(len(text))
+        return self.pattern.search(text, *place)
 
 
 @pytest.mark.parametrize(
@@ -129,20 +142,19 @@ def test_pieces_come_to_the_same_as_the_whole_and_hold_no_link(pieces: list[str]
         ("", "]"),
     ],
 )
-def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length(first: str, part: str) -> None:
-    def seconds(pieces: int) -> float:
-        stream = AddressStreamFilter(KNOWN)
-        began = process_time()
-        stream.feed(first)
-        for _ in range(pieces):
-            stream.feed(part)
-        stream.end()
-        return process_time() - began
+def test_an_answer_in_many_pieces_is_read_no_more_often_than_it_grows(
+    first: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def characters_read(pieces: int) -> int:
+        read = list[int]()
+        with monkeypatch.context() as patched:
+            # Each piece that is not merely kept is put together with what was kept, and searched once for its end.
+            patched.setattr(addresses, "_UNFINISHED", CountingPattern(addresses._UNFINISHED, read))
+            stream = AddressStreamFilter(KNOWN)
+            stream.feed(first)
+            for _ in range(pieces):
+                stream.feed(part)
+            stream.end()
+        return sum(read)
 
-    measured = []
-    for _ in range(3):
-        few, many = seconds(2_000), seconds(16_000)
-        if many < 30 * few + 0.05:
-            return
-        measured.append((few, many))
-    pytest.fail(f"8 times the pieces took (before, after) {measured}")
+    assert characters_read(16_000) <= 8 * characters_read(2_000) + 1_000

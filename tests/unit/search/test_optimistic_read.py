@@ -9,6 +9,7 @@ from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
 from kb_search.retrieval.optimistic_read import OptimisticRead
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.waiting import BRAKE_S
 
 
 class _WithoutAnswer(KnowledgeBaseCache):
@@ -22,5 +23,5 @@ async def test_a_failed_search_does_not_wait_for_a_mongodb_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(optimistic_read, "_CHECK_AFTER_FAILURE_S", 0.01)
     begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", kbs={}, key=None, is_confirmed=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         assert await begun.is_current()

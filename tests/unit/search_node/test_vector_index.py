@@ -16,6 +16,7 @@ from kb_local.search_node.values import Vector
 from kb_local.search_node.vector_column import BLOCK_ROWS, VectorColumn
 from kb_local.search_node.vector_definitions import VectorField, parse_vector_definition
 from kb_local.search_node.vector_index import VectorIndex
+from tests.waiting import BRAKE_S
 
 VECTOR = {"type": "vector", "path": "e", "numDimensions": 4, "similarity": "cosine"}
 DEFINITION = parse_vector_definition({"fields": [VECTOR, {"type": "filter", "path": "k"}]}, where="definition")
@@ -86,12 +87,12 @@ async def test_a_search_in_a_thread_sees_the_vectors_as_they_were_when_it_began(
 
     def slow_scores(column: VectorColumn, *arguments: Any) -> Any:
         began.set()
-        assert changed.wait(5)
+        assert changed.wait(BRAKE_S)
         return scores(column, *arguments)
 
     monkeypatch.setattr(VectorColumn, "scores", slow_scores)
     searching = asyncio.create_task(index.search(query([1.0, 0.0, 0.0, 0.0])))
-    assert await asyncio.to_thread(began.wait, 5)
+    assert await asyncio.to_thread(began.wait, BRAKE_S)
     for number in range(100):
         index.upsert({"_id": number, "e": packed(np.asarray([-1, 0, 0, 0], np.float32))})
         index.remove(number)

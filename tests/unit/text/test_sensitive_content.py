@@ -2,8 +2,11 @@
 
 import codecs
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from time import process_time
+from re import _parser as sre_parse
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -12,7 +15,8 @@ from kb_knowledge.content_check import refuse_sensitive
 from kb_shared.errors import RequestError
 from kb_shared.observability.metrics import CONTENT_REFUSED
 from kb_shared.text import sensitive_content
-from kb_shared.text.sensitive_content import find_sensitive
+from kb_shared.text.sensitive_content import SensitivePattern, find_sensitive
+from tests.unit.linear.growth import complaint
 
 FOLDER: Final = Path(__file__).parent
 CREDENTIALS: Final = [json.loads(line) for line in (FOLDER / "credentials_rot13.jsonl").read_text().splitlines()]
@@ -65,11 +69,33 @@ def test_a_credential_is_found_where_the_parts_of_a_long_text_meet(monkeypatch: 
     assert find_sensitive("\n".join(HARMLESS)) is None
 
 
-def test_no_text_takes_more_time_than_its_length_explains() -> None:
-    began = process_time()
-    for seed in HOSTILE:
-        find_sensitive((seed * LONG_CHARACTERS)[: LONG_CHARACTERS // 4])
-    assert process_time() - began < 20, "of a quadratic expression, one of these texts alone would take minutes"
+@pytest.mark.parametrize("seed", HOSTILE)
+def test_detectors_of_the_library_which_may_be_quadratic_see_short_windows_of_a_text(
+    seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[int]()
+
+    def find_nothing(part: str) -> Iterator[re.Match[str]]:
+        read.append(len(part))
+        return iter(())
+
+    detector = SimpleNamespace(denylist=[SimpleNamespace(finditer=find_nothing)])
+    monkeypatch.setattr(sensitive_content, "_DETECTORS", ((SensitivePattern.AWS_KEY, detector),))
+    find_sensitive((seed * LONG_CHARACTERS)[:LONG_CHARACTERS])
+    assert max(read, default=0) <= 1_000
+    assert sum(read) <= 2 * LONG_CHARACTERS
+
+
+@pytest.mark.parametrize("expression", [expression.pattern for _, expression in sensitive_content._EXPRESSIONS])
+def test_no_expression_follows_a_text_to_its_end(expression: str) -> None:
+    _, most_characters = sre_parse.parse(expression).getwidth()
+    assert most_characters < sensitive_content._SHARED_CHARACTERS
+
+
+@pytest.mark.parametrize("seed", HOSTILE)
+def test_four_times_the_text_takes_about_four_times_as_long(seed: str) -> None:
+    # No program counts the steps of an expression, so CPU time is compared with CPU time of the same moment.
+    assert not complaint(find_sensitive, lambda length: seed * (length // len(seed)), longest=LONG_CHARACTERS // 4)
 
 
 def test_a_refusal_names_pattern_line_and_field_but_not_the_credential() -> None:

@@ -12,6 +12,7 @@ import pytest
 from kb_client.command_line import waiting
 from kb_client.command_line.output import open_console
 from tests.unit.client.command_line.answering_api import KB_ID, KNOWLEDGE_BASE, CommandRunner, Terminal
+from tests.waiting import BRAKE_S
 
 OTHER = KNOWLEDGE_BASE | {"kb_id": "7" * 24, "name": 'Travel, "abroad"\tand\x1b[31m at home', "tag_ids": ["a", "b"]}
 
@@ -82,7 +83,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, no_color: str, *
 
 def test_a_wait_is_shown_once_it_is_long(kb: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer_later(request: httpx.Request) -> httpx.Response:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + BRAKE_S
         while "waiting for the server" not in errors.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
         return answer(request)
