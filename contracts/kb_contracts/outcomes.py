@@ -78,8 +78,8 @@ class OutdatedFacet(BaseModel):
 
     facet: Facet
     by: Literal["deletion", "newer_revision", "other_content"]
-    """Kind of what stays: a `deletion` whose revision is not smaller; a `newer_revision`; or `other_content` with the same
-    revision, of which the greatest digest stays, whichever came first."""
+    """Kind of what stays: a `deletion` whose revision is not smaller; a `newer_revision`; or `other_content` with the
+    same revision, of which the greatest digest stays, whichever came first."""
     revision: int
     """Revision of what stays."""
 
