@@ -31,6 +31,7 @@ from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import KafkaCluster
 from tests.integration.indexer.support import RecordingProducer, record
 from tests.integration.kb_api.organization import OrganizationClient
+from tests.integration.kb_api.test_events import list_all
 from tests.waiting import until
 
 BODY = {
@@ -182,6 +183,22 @@ async def test_a_creation_before_the_deletion_of_its_document_says_so(
     assert outcome["outdated"] == [{"facet": facet, **by} for facet in ("text", "tags", "metadata")]
     tags = await organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": ["a"], "revision": 2})
     assert (tags["changed"], tags["outdated"]) == (False, [{"facet": "tags", **by}])
+
+
+async def test_what_does_not_stay_is_in_the_list_of_events_once_however_often_its_topic_is_read(
+    organization: OrganizationClient,
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 1})
+    await organization.ok("DELETE", "/documents/d1", revision=1_769_860_800_000)
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "text": "The offer came back.", "revision": 1})
+    for _ in range(3):
+        await handle(organization)
+        await list_all(organization.api)
+    [event] = (await organization.ok("GET", "/events", types="document.outdated.v1"))["events"]
+    *_, (_, last) = await accepted(organization)
+    assert event["data"]["event_id"] == decode(last.value, ABOUT_DOCUMENTS)[0].id
+    assert (event["data"]["document_id"], event["data"]["revision"]) == ("d1", 1)
+    assert {each["by"] for each in event["data"]["outdated"]} == {"deletion"}
 
 
 @pytest.mark.parametrize("path", ["/documents/my%20doc.pdf", "/documents/my%20doc.pdf/text"])
