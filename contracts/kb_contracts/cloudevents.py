@@ -1,7 +1,6 @@
 """The envelope: CloudEvents 1.0. This system sends JSON in structured mode, in UTF-8 without ASCII escapes."""
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
@@ -11,6 +10,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from kb_contracts.errors import Rejected
 from kb_contracts.event_forms import RecordHeaders, check_json_media_type, read_event
+from kb_contracts.reasons.field_reasons import describe
+from kb_contracts.reasons.sentences import unknown_choice
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 MAX_EVENT_BYTES: Final = 1_000_000
@@ -27,8 +28,6 @@ class Payload(BaseModel):
 
 
 P = TypeVar("P", bound=Payload)
-
-_PLAIN = re.compile(r"[A-Za-z0-9_$.,()\[\]-]{1,64}")
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -94,30 +93,18 @@ def decode(
     try:
         envelope = Envelope.model_validate(event)
     except ValidationError as error:
-        raise Rejected("bad-envelope", describe(error)) from None
+        raise Rejected("bad-envelope", describe(error, Envelope)) from None
     model = types.get(envelope.type)
     if model is None:
         raise Rejected("unknown-type", _describe_types(envelope.type, types))
     try:
         return envelope, model.model_validate(envelope.data)
     except ValidationError as error:
-        raise Rejected("bad-data", describe(error)) from None
+        raise Rejected("bad-data", describe(error, model, whole="data")) from None
 
 
 def _describe_types(found: str, types: Mapping[str, type[P]]) -> str:
-    allowed = f"type must be one of {', '.join(sorted(types))}"
+    reason = f"type: {unknown_choice(found, sorted(types))}"
     if found.startswith("com.dapr."):
-        return f"{allowed}; Dapr sends its own type unless the metadata cloudevent.type names one"
-    return allowed
-
-
-def describe(error: ValidationError) -> str:
-    """Say which fields are wrong and how, without repeating what they hold."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{_where(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    """Return the path of a field, without keys that the sender made up: they may be any text and are not repeated."""
-    parts = (str(part) for part in location)
-    return ".".join(part if _PLAIN.fullmatch(part) else "?" for part in parts) or "value"
+        return f"{reason}; Dapr sends its own type unless the metadata cloudevent.type names one"
+    return reason

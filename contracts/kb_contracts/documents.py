@@ -17,6 +17,7 @@ from pydantic import (
 
 from kb_contracts.cloudevents import Moment, Payload
 from kb_contracts.identifiers import Identifier
+from kb_contracts.reasons.field_reasons import wrong_field
 
 MAX_TAGS: Final = 1_000
 MAX_METADATA_KEYS: Final = 100
@@ -31,17 +32,17 @@ def storable(text: str) -> str:
     As a validator it stands behind limits of length: they count characters of strings, and items of all else.
     """
     if "\x00" in text:
-        raise ValueError("contains NUL characters; remove them")
+        raise ValueError("must not contain NUL characters: remove them")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("contains lone surrogates; send valid Unicode") from None
+        raise ValueError("must not contain half of a surrogate pair: send valid Unicode") from None
     return text
 
 
 def _within_64_bits(number: int) -> int:
     if not -(2**63) <= number < 2**63:
-        raise ValueError("must fit in 64 bits")
+        raise ValueError(f"must be within 64 bits, {-(2**63)} to {2**63 - 1}")
     return number
 
 
@@ -49,7 +50,7 @@ def _storable_number(number: float) -> float:
     if isinstance(number, int):
         return _within_64_bits(number)
     if not math.isfinite(number):
-        raise ValueError("must be finite")
+        raise ValueError("must be a finite number")
     return number
 
 
@@ -60,20 +61,19 @@ def visible(text: str) -> str:
     return text
 
 
-def check_embedding_text(text: str, *, embedding_text: str | None, field: str) -> None:
-    """Check that a text fits into one chunk with its embedding text.
+def fault_of_length(text: str, *, embedding_text: str | None) -> str | None:
+    """Say why a text does not fit into one chunk with its embedding text; None if it does, or if there is none."""
+    if embedding_text is None or len(text) <= MAX_CHARACTERS_WITH_EMBEDDING_TEXT:
+        return None
+    return (
+        f"must have at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT:,} characters with an embedding_text, not "
+        f"{len(text):,}: shorten it or leave embedding_text out"
+    )
 
-    Args:
-        field: name of the field of `text`, for its sender.
 
-    Raises:
-        ValueError: if there is an embedding text and `text` is too long for it.
-    """
-    if embedding_text is not None and len(text) > MAX_CHARACTERS_WITH_EMBEDDING_TEXT:
-        raise ValueError(
-            f"{field} may have at most {MAX_CHARACTERS_WITH_EMBEDDING_TEXT} characters with an embedding_text; "
-            "shorten it or leave embedding_text out"
-        )
+def fault_of_last_page(end: int, *, text: str) -> str | None:
+    """Say why the last page can't end at `end`; None if it can."""
+    return f"must be within the text, which has {len(text):,} characters, not {end:,}" if end > len(text) else None
 
 
 Text = Annotated[str, AfterValidator(storable)]
@@ -147,23 +147,29 @@ class OcrCompleted(DocumentEvent):
     @model_validator(mode="after")
     def _one_text(self) -> "OcrCompleted":
         if (self.text is None) == (self.text_ref is None):
-            raise ValueError("exactly one of text and text_ref must be given")
+            given = "neither is" if self.text is None else "both are"
+            raise wrong_field("text", message=f"exactly one of text and text_ref must be given; {given} given")
         return self
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "OcrCompleted":
-        check_embedding_text(self.text or "", embedding_text=self.embedding_text, field="text")
+        if fault := fault_of_length(self.text or "", embedding_text=self.embedding_text):
+            raise wrong_field("text", message=fault)
         return self
 
     @model_validator(mode="after")
     def _pages_in_order(self) -> "OcrCompleted":
         end = 0
-        for page in self.pages:
-            if not end <= page.start <= page.end:
-                raise ValueError("pages must not overlap and must stand in the order of the text")
+        for number, page in enumerate(self.pages):
+            if page.end < page.start:
+                fault = f"must not be less than its start, {page.start}, not {page.end}"
+                raise wrong_field("pages", number, "end", message=fault)
+            if page.start < end:
+                fault = f"must not be less than the end of the page before, {end}, not {page.start}"
+                raise wrong_field("pages", number, "start", message=fault)
             end = page.end
-        if self.text is not None and end > len(self.text):
-            raise ValueError("pages reach beyond the end of the text")
+        if self.text is not None and (fault := fault_of_last_page(end, text=self.text)):
+            raise wrong_field("pages", len(self.pages) - 1, "end", message=fault)
         return self
 
 

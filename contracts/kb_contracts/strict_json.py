@@ -2,7 +2,10 @@
 
 import json
 import math
-from typing import Any, Final, NoReturn
+from typing import Any, Final
+
+from kb_contracts.reasons import json_text
+from kb_contracts.reasons.json_text import NotJson
 
 MAX_VALUES: Final = 150_000
 """Limit of elements, members and containers of a JSON document. The 20,000 pages of a document have 80,000."""
@@ -15,18 +18,15 @@ def parse(body: bytes, *, max_values: int = MAX_VALUES) -> Any:
     """Read a JSON document.
 
     Raises:
-        ValueError: for all that `parse_text` refuses, and for what can't be stored or takes long: lone surrogates,
+        NotJson: for all that `parse_text` refuses, and for what can't be stored or takes long: lone surrogates,
             bytes that are not UTF-8, more than `max_values` values. The message says which and quotes nothing.
     """
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is not UTF-8") from None
+    text = json_text.to_text(body)
     if _has_too_many_values(text, max_values):
-        raise ValueError(f"it has more than {max_values} values")
+        raise NotJson(f"it has more than {max_values:,} values")
     value = parse_text(text)
     if "\\u" in text and _has_lone_surrogate(value):
-        raise ValueError("a string contains half of a surrogate pair")
+        raise NotJson("a string contains half of a surrogate pair")
     return value
 
 
@@ -34,32 +34,16 @@ def parse_text(text: str) -> Any:
     """Read a JSON document whose strings may contain lone surrogates.
 
     Raises:
-        ValueError: for anything that is not JSON or ambiguous: NaN, infinities, numbers beyond a double, a name that
+        NotJson: for anything that is not JSON or ambiguous: NaN, infinities, numbers beyond a double, a name that
             occurs twice in an object, nesting beyond the stack. The message says which and quotes nothing.
     """
-    try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a name occurs twice in one object")
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    return json_text.parse_text(text, parse_float=_float)
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise ValueError("a number is beyond the range of a double")
+        raise NotJson("a number is beyond the range of a double")
     return value
 
 

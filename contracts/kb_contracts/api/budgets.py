@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from kb_contracts.api.model import StrictModel, example
+from kb_contracts.reasons.field_reasons import wrong_field
 
 MAX_SPUS: Final = 10**15
 MAX_USD: Final = 10**9
@@ -35,9 +36,9 @@ class PutBudget(StrictModel):
     @model_validator(mode="after")
     def _in_order(self) -> "PutBudget":
         if self.soft is not None and self.hard is not None and self.soft > self.hard:
-            raise ValueError("soft must not be greater than hard")
+            raise wrong_field("soft", message="must not be greater than hard")
         if self.soft_usd is not None and self.hard_usd is not None and self.soft_usd > self.hard_usd:
-            raise ValueError("soft_usd must not be greater than hard_usd")
+            raise wrong_field("soft_usd", message="must not be greater than hard_usd")
         return self
 
 

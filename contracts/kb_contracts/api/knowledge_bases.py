@@ -41,9 +41,9 @@ CoalesceNeighbors = Annotated[int, Field(ge=0, le=5)]
 
 def _usable_in_filters(key: str) -> str:
     if key in UNSAFE_NAMES:
-        raise ValueError("no filter may have this key")
+        raise ValueError("must be another key: no filter may have this one")
     if hint := INSTEAD.get(key):
-        raise ValueError(f"no filter may have this key: {hint}")
+        raise ValueError(f"must be another key: no filter may have this one: {hint}")
     return key
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 from pydantic import BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, StrictModel, example, optional_change
-from kb_contracts.documents import EmbeddingText, check_embedding_text
+from kb_contracts.documents import EmbeddingText, fault_of_length
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import (
     DEFAULT_ENTRY_TYPE,
@@ -19,6 +19,7 @@ from kb_contracts.knowledge.entry_fields import (
     InfoType,
     KnowledgeType,
 )
+from kb_contracts.reasons.field_reasons import wrong_field
 
 EmbeddingStatus: TypeAlias = Literal["pending", "ready", "error"]
 
@@ -105,13 +106,14 @@ class CreateEntry(StrictModel):
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "CreateEntry":
-        check_embedding_text(self.content, embedding_text=self.embedding_text, field="content")
+        if fault := fault_of_length(self.content, embedding_text=self.embedding_text):
+            raise wrong_field("content", message=fault)
         return self
 
     @model_validator(mode="after")
     def _has_title(self) -> "CreateEntry":
         if self.title is None and self.knowledge_type is None:
-            raise ValueError("an entry needs a title, unless it is a piece, which has a knowledge_type")
+            raise wrong_field("title", message="is missing; only a piece, which has a knowledge_type, needs none")
         return self
 
 

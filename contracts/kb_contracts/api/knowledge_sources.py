@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
+from kb_contracts.reasons.field_reasons import wrong_field
 
 SourceAddress = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 SourceKindName = Literal["url_crawl", "file_upload", "mcp"]
@@ -109,8 +110,9 @@ class CreateKnowledgeSource(StrictModel):
 
     @model_validator(mode="after")
     def _config_is_of_the_kind(self) -> Self:
-        if not isinstance(self.config, CONFIG_OF_KIND[self.kind]):
-            raise ValueError(f"config should have the fields of {self.kind}")  # noqa: TRY004  # for pydantic
+        kind = CONFIG_OF_KIND[self.kind]
+        if not isinstance(self.config, kind):
+            raise wrong_field("config", message=f"must have the fields of {self.kind}: {', '.join(kind.model_fields)}")
         return self
 
 

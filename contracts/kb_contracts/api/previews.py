@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from kb_contracts.api.knowledge_bases import ChunkerName, KnowledgeBaseTagIds, MaxChunks, TextAnalyzer
 from kb_contracts.api.model import ObjectId, StrictModel, example
 from kb_contracts.identifiers import Identifier
+from kb_contracts.reasons.field_reasons import wrong_field
 
 MAX_PREVIEW_CHARACTERS = 200_000
 
@@ -64,11 +65,13 @@ class PreviewKnowledgeBase(StrictModel):
     @model_validator(mode="after")
     def _about_something(self) -> "PreviewKnowledgeBase":
         if self.text is not None and self.document_id is not None:
-            raise ValueError("give text or document_id, not both")
+            raise wrong_field("document_id", message="must be left out with a text")
         if self.kb_id is None and self.tag_ids is None and self.text is None and self.document_id is None:
-            raise ValueError("give tag_ids, text, document_id or kb_id")
+            raise wrong_field("tag_ids", message="is missing; or give text, document_id or kb_id")
         if self.kb_id is not None and self.fixed_settings():
-            raise ValueError(f"{', '.join(self.fixed_settings())} of an existing knowledge base can't change")
+            raise wrong_field(
+                self.fixed_settings()[0], message="can't change in an existing knowledge base: leave it out"
+            )
         return self
 
     def fixed_settings(self) -> list[str]:

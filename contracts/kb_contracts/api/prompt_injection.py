@@ -11,6 +11,7 @@ from kb_contracts.knowledge.entry_fields import InfoType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
 from kb_contracts.knowledge.graph import MAX_DEPTH
 from kb_contracts.knowledge.prompt_template import FeedConflictResolution
+from kb_contracts.reasons.field_reasons import wrong_field
 
 MAX_TEMPLATE_CHARACTERS: Final = 20_000
 MAX_ATTRIBUTE_CHARACTERS: Final = 20_000
@@ -86,7 +87,7 @@ class KnowledgeInjection(StrictModel):
     @model_validator(mode="after")
     def _has_one_entity(self) -> "KnowledgeInjection":
         if self.entity_id is not None and self.entity_from is not None:
-            raise ValueError("give entity_id or entity_from, not both")
+            raise wrong_field("entity_from", message="must be left out with entity_id")
         return self
 
 

@@ -9,6 +9,7 @@ from kb_contracts.api.model import Name, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
 from kb_contracts.documents import storable
+from kb_contracts.reasons.field_reasons import wrong_field
 
 Content = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(storable)]
 
@@ -37,7 +38,7 @@ class _NamesKnowledgeBases(StrictModel):
     @model_validator(mode="after")
     def _is_one_or_several(self) -> "_NamesKnowledgeBases":
         if self.kb_id is not None and self.kb_ids is not None:
-            raise ValueError("give kb_id or kb_ids, not both")
+            raise wrong_field("kb_ids", message="must be left out with kb_id")
         return self
 
     @property

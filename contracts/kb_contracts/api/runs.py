@@ -10,6 +10,7 @@ from kb_contracts.api.prompt_injection import Attachments, Variables
 from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entities import EntityId
+from kb_contracts.reasons.field_reasons import wrong_field
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000
@@ -146,17 +147,19 @@ class RunRequest(StrictModel):
     @model_validator(mode="after")
     def _is_one_run(self) -> "RunRequest":
         if self.prompt_id and self.agent_id:
-            raise ValueError("give prompt_id or agent_id, not both")
+            raise wrong_field("agent_id", message="must be left out with prompt_id")
         if self.kb_id is not None and self.kb_ids is not None:
-            raise ValueError("give kb_id or kb_ids, not both")
+            raise wrong_field("kb_ids", message="must be left out with kb_id")
         if (self.prompt_id or self.agent_id) and self.model:
-            raise ValueError("the model is that of the prompt or agent; leave it out")
+            raise wrong_field("model", message="must be left out: it is that of the prompt or agent")
         if self.agent_id and (self.kb_id or self.kb_ids is not None):
-            raise ValueError("an agent searches with its tools; leave kb_id and kb_ids out")
+            named = "kb_id" if self.kb_id else "kb_ids"
+            raise wrong_field(named, message="must be left out: an agent searches with its tools")
         if not self.messages and not self.prompt_id:
-            raise ValueError("messages are missing")
+            raise wrong_field("messages", message="is missing")
         if self.messages and self.messages[-1].role != "user":
-            raise ValueError("the last message must be the user's")
+            last = len(self.messages) - 1
+            raise wrong_field("messages", last, "role", message='must be "user" in the last message')
         return self
 
     @property

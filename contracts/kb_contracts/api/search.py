@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from kb_contracts.api.metadata_filter import MetadataFilter
 from kb_contracts.api.model import StrictModel, Timestamp, example
@@ -117,9 +116,7 @@ class SearchRequest(StrictModel):
     @classmethod
     def _no_relevance_of_words(cls, min_score: float | None, info: ValidationInfo) -> float | None:
         if min_score is not None and info.data.get("mode") == "text":
-            raise PydanticCustomError(
-                "no_relevance", "With mode text there is no relevance; leave min_score out, or choose another mode"
-            )
+            raise ValueError("must be left out with mode text, which has no relevance; or choose another mode")
         return min_score
 
 

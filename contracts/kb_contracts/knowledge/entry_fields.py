@@ -20,7 +20,7 @@ FILTERABLE_ENTRY_FIELDS: Final = ("type", "source_kind", "knowledge_type", "info
 
 def _not_reserved(tag: str) -> str:
     if is_reserved_tag_id(tag):
-        raise ValueError(f"tags that begin with {RESERVED_TAG_PREFIX} are reserved; choose another name")
+        raise ValueError(f"must not begin with {RESERVED_TAG_PREFIX}, which is reserved: choose another name")
     return tag
 
 

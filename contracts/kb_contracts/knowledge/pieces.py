@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import EmbeddingText, check_embedding_text
+from kb_contracts.documents import EmbeddingText, fault_of_length
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import (
     DEFAULT_ENTRY_TYPE,
@@ -19,6 +19,7 @@ from kb_contracts.knowledge.entry_fields import (
     InfoType,
     KnowledgeType,
 )
+from kb_contracts.reasons.field_reasons import wrong_field
 
 
 def derived_piece_id(*, content: str, entity_id: str | None) -> str:
@@ -50,5 +51,6 @@ class KnowledgePiece(StrictModel):
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "KnowledgePiece":
-        check_embedding_text(self.content, embedding_text=self.embedding_text, field="content")
+        if fault := fault_of_length(self.content, embedding_text=self.embedding_text):
+            raise wrong_field("content", message=fault)
         return self

@@ -25,8 +25,8 @@ def _flat_value(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     except ValidationError:
         # One sentence instead of the mistakes of each type.
         raise ValueError(
-            f"a value must be a string of at most {MAX_METADATA_VALUE_CHARACTERS} characters, a number of 64 bits, "
-            'a boolean or a date, {"$date": "2026-01-31T00:00:00Z"}'
+            f"must be a text of at most {MAX_METADATA_VALUE_CHARACTERS:,} characters, a number of 64 bits, "
+            'true or false, or a date, {"$date": "2026-01-31T00:00:00Z"}'
         ) from None
 
 

@@ -18,7 +18,7 @@ class TypedNumbers:
         try:
             return kind(text)
         except ValueError:
-            self._problems[name] = "Input should be a whole number" if kind is int else "Input should be a number"
+            self._problems[name] = "must be a whole number" if kind is int else "must be a number"
             return None
 
     def check(self) -> None:

@@ -23,7 +23,8 @@ from kb_contracts.documents import (
     TagDeleted,
     TagsChanged,
     TagUpserted,
-    check_embedding_text,
+    fault_of_last_page,
+    fault_of_length,
     key_of,
 )
 from kb_contracts.errors import Rejected
@@ -285,12 +286,10 @@ def _applied(envelope: Envelope, event: DocumentEvent) -> AppliedEvent:
 
 def _check_parts(text: str, *, pages: Sequence[tuple[int, int, int]], embedding_text: str | None) -> None:
     """Check what an event says of a text that it refers to, as the contract checks it of a text within the event."""
-    if pages and pages[-1][2] > len(text):
-        raise Rejected("bad-data", "pages reach beyond the end of the text")
-    try:
-        check_embedding_text(text, embedding_text=embedding_text, field="text")
-    except ValueError as error:
-        raise Rejected("bad-data", str(error)) from None
+    if pages and (fault := fault_of_last_page(pages[-1][2], text=text)):
+        raise Rejected("bad-data", f"pages.{len(pages) - 1}.end: {fault}")
+    if fault := fault_of_length(text, embedding_text=embedding_text):
+        raise Rejected("bad-data", f"text: {fault}")
 
 
 def _refers(event: DocumentEvent) -> bool:

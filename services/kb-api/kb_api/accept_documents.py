@@ -45,7 +45,7 @@ async def accept_documents(
 def _parse(sent: UncheckedEntry) -> BatchedChange:
     action = sent.get("action", "put")
     if not isinstance(action, str) or action not in _MODELS:
-        raise invalid_field("action", "Input should be 'put', 'replace_tags', 'replace_metadata' or 'delete'")
+        raise invalid_field("action", "must be 'put', 'replace_tags', 'replace_metadata' or 'delete'")
     return parse_entry(_MODELS[action], sent)
 
 

@@ -51,7 +51,7 @@ def _parse(sent: UncheckedEntry) -> ActionEntry:
             return parse_entry(BatchedTagsOfKnowledgeBase, sent)
         case "pause" | "resume" | "reindex" | "retry_failed":
             return parse_entry(BatchedAction, sent)
-    raise invalid_field("action", "Input should be 'pause', 'resume', 'reindex', 'retry_failed' or 'replace_tags'")
+    raise invalid_field("action", "must be 'pause', 'resume', 'reindex', 'retry_failed' or 'replace_tags'")
 
 
 async def _carry_out(

@@ -196,7 +196,7 @@ async def require_known_tags(database: Database, organization_id: str, *, tag_id
 def allowed_max_chunks(requested: int | None, *, limit: int) -> int:
     """Return the limit of a KB: at most the `limit` of the deployment, which 0 and None stand for."""
     if requested is not None and requested > limit:
-        raise invalid_field("max_chunks_per_document", f"Input should be less than or equal to {limit}")
+        raise invalid_field("max_chunks_per_document", f"must be at most {limit}")
     return requested or limit
 
 
@@ -232,13 +232,11 @@ def _choose_model(settings: ApiSettings, requested: CreateKnowledgeBase) -> str:
     late_models = settings.late_models
     if requested.chunker_type != LATE:
         if requested.embedding_model in late_models:
-            raise invalid_field(
-                "embedding_model", "Input should be another model: this one works only with chunker_type late"
-            )
+            raise invalid_field("embedding_model", "must be another model: this one works only with chunker_type late")
         return requested.embedding_model or settings.embedding_model
     if requested.embedding_model is not None and requested.embedding_model not in late_models:
         raise invalid_field(
-            "embedding_model", f"Input should be one of these models with chunker_type late: {', '.join(late_models)}"
+            "embedding_model", f"must be one of these models with chunker_type late: {', '.join(late_models)}"
         )
     return requested.embedding_model or next(iter(late_models))
 
@@ -250,7 +248,7 @@ def _choose_chunk_sizes(settings: ApiSettings, requested: CreateKnowledgeBase) -
         if overlap:
             raise invalid_field(
                 "chunk_overlap",
-                "Input should be 0 with chunker_type late, whose model sees the text around a chunk anyway",
+                "must be 0 with chunker_type late, whose model sees the text around a chunk anyway",
             )
         return size, 0
     if overlap is None:
@@ -259,7 +257,7 @@ def _choose_chunk_sizes(settings: ApiSettings, requested: CreateKnowledgeBase) -
     if size - overlap < MIN_OWN_TOKENS:
         raise invalid_field(
             "chunk_overlap",
-            f"Input should leave a chunk {MIN_OWN_TOKENS} tokens of its own: at most {size - MIN_OWN_TOKENS} with a "
+            f"must leave a chunk {MIN_OWN_TOKENS} tokens of its own: at most {size - MIN_OWN_TOKENS} with a "
             f"chunk_size of {size}",
         )
     return size, overlap

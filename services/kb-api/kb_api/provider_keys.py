@@ -100,13 +100,13 @@ class ProviderKeys:
         needed = PROVIDERS[provider].address
         if api_base is None:
             if provider == "azure":
-                raise invalid_field("api_base", "Input should be the address of your Azure OpenAI resource")
+                raise invalid_field("api_base", "must be the address of your Azure OpenAI resource")
             return None
         if needed is None:
             raise invalid_field("api_base", "This provider has a fixed address; leave api_base out")
         address = api_base.rstrip("/")
         if not self._allow_private and not await _is_public(provider, address):
-            raise invalid_field("api_base", "Input should be an https address of a public server")
+            raise invalid_field("api_base", "must be an https address of a public server")
         return address
 
 

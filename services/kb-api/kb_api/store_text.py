@@ -69,8 +69,8 @@ async def _check_utf8(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for piece in pieces:
             decoder.decode(piece)
             if b"\x00" in piece:
-                raise invalid_field("body", "Input should not contain NUL characters")
+                raise invalid_field("body", "must not contain NUL characters")
             yield piece
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise invalid_field("body", "Input should be UTF-8") from None
+        raise invalid_field("body", "must be UTF-8") from None

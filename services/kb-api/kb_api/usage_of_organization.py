@@ -30,9 +30,9 @@ async def sum_usage(
             rows.
     """
     if since > until:
-        raise invalid_field("from", "Input should not be later than `to`")
+        raise invalid_field("from", "must not be later than `to`")
     if until - since > MAX_RANGE:
-        raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
+        raise invalid_field("from", f"must be at most {MAX_RANGE.days} days before `to`")
     charged: Sequence[_Charged] = await spu_ledger.sum_usage(
         database,
         caller.organization_id,

@@ -33,7 +33,7 @@ async def check_config(
             await _check_file(database, organization_id, config)
         case McpConfig():
             if await mcp_servers.find(database, McpServerKey(organization_id, config.mcp_server_id)) is None:
-                raise invalid_field("config.mcp_server_id", "Input should be the id of one of your MCP servers")
+                raise invalid_field("config.mcp_server_id", "must be the id of one of your MCP servers")
     return config.model_dump()
 
 
@@ -49,7 +49,7 @@ def check_schedule(cron_expression: str | None, *, enabled: bool, source_id: str
         check_cron(cron_expression, now=now)
         return next_run_at(cron_expression, source_id=source_id, after=now) if enabled else None
     except InvalidCron as invalid:
-        raise invalid_field("cron_expression", f"Input should be {invalid}") from None
+        raise invalid_field("cron_expression", f"must be {invalid}") from None
 
 
 async def require_address(url: str, *, field: str, allow_private: bool) -> None:
@@ -58,18 +58,18 @@ async def require_address(url: str, *, field: str, allow_private: bool) -> None:
         await check_address(url, allow_private=allow_private)
     except ForbiddenAddress as forbidden:
         count_refused(forbidden.reason)
-        raise invalid_field(field, f"Input should be {forbidden}") from None
+        raise invalid_field(field, f"must be {forbidden}") from None
 
 
 async def _check_crawl(config: UrlCrawlConfig, *, allow_private: bool) -> Mapping[str, Any]:
     await require_address(config.url, field="config.url", allow_private=allow_private)
     url = canonical_url(config.url)
     if url is None:
-        raise invalid_field("config.url", "Input should be a complete http or https address")
+        raise invalid_field("config.url", "must be a complete http or https address")
     try:
         scope = CrawlScope.from_source(url, config.prefixes or ())
     except UnusablePrefix as unusable:
-        raise invalid_field("config.prefixes", f"Input should be {unusable}") from None
+        raise invalid_field("config.prefixes", f"must be {unusable}") from None
     if config.prefixes:
         for prefix in scope.prefixes:
             await require_address(prefix, field="config.prefixes", allow_private=allow_private)
@@ -79,10 +79,10 @@ async def _check_crawl(config: UrlCrawlConfig, *, allow_private: bool) -> Mappin
 async def _check_file(database: Database, organization_id: str, config: FileUploadConfig) -> None:
     require_format(config.filename, field="config.filename")
     if not await source_files.exists(database, SourceFileKey(organization_id, config.file_id)):
-        raise invalid_field("config.file_id", "Input should be the file_id that POST /knowledge-sources/files returned")
+        raise invalid_field("config.file_id", "must be the file_id that POST /knowledge-sources/files returned")
 
 
 def require_format(filename: str, *, field: str) -> None:
     """Check that files with this name can be read. Raises RequestError 422 `validation-error`."""
     if PurePath(filename).suffix.lower() not in SUFFIXES_OF_FILES:
-        raise invalid_field(field, f"Input should end with one of {', '.join(sorted(SUFFIXES_OF_FILES))}")
+        raise invalid_field(field, f"must end with one of {', '.join(sorted(SUFFIXES_OF_FILES))}")

@@ -49,7 +49,7 @@ def _type_of(entity_id: str, body: PutEntity) -> str:
         return body.entity_type
     if entity_id == GLOBAL_RECORD_ID:
         return GLOBAL_RECORD_ID
-    raise invalid_field("entity_type", "Field required")
+    raise invalid_field("entity_type", "is missing")
 
 
 @router.get("/entities", operation_id="entities.list", summary="List entities")

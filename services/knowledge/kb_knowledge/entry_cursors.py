@@ -45,7 +45,7 @@ def read_cursor(cursor: str, wanted: EntryFilter) -> TimePosition:
 
 
 def _unusable() -> RequestError:
-    return invalid_field("cursor", "Input should be `next_cursor` of a page of this list, with the same filters")
+    return invalid_field("cursor", "must be `next_cursor` of a page of this list, with the same filters")
 
 
 def _hash(wanted: EntryFilter) -> str:

@@ -37,7 +37,7 @@ async def _read_filters(
     source_id: Annotated[str | None, Query(min_length=1, max_length=128, description="Only of this source.")] = None,
 ) -> EntryFilter:
     if created_from is not None and created_to is not None and created_from > created_to:
-        raise invalid_field("from", "Input should not be later than `to`")
+        raise invalid_field("from", "must not be later than `to`")
     return EntryFilter(
         q=q,
         source_type=source_type,

@@ -104,7 +104,7 @@ async def update(
     key, changed_at = McpServerKey(caller.organization_id, mcp_server_id), now()
     for name in ("label", "url", "headers"):
         if name in body.model_fields_set and getattr(body, name) is None:
-            raise invalid_field(name, "Input should not be null")
+            raise invalid_field(name, "must not be null")
     await mcp_servers.get(database, key)
     if body.url is not None:
         await require_address(body.url, field="url", allow_private=settings.allow_private_providers)
@@ -114,7 +114,7 @@ async def update(
         url = body.url or server.url
         if body.headers is None and server.header_names and origin_of(url) != origin_of(server.url):
             # A secret must not go to a server that it was not meant for.
-            raise invalid_field("headers", "Input should be given together with the address of another server")
+            raise invalid_field("headers", "must be given together with the address of another server")
         server = replace(server, label=body.label or server.label, url=url, updated_at=changed_at)
         server = replace(server, updated_by=caller.key_id)
         if body.headers is not None:

@@ -154,14 +154,12 @@ async def update(
     given = body.model_fields_set
     for name in ("label", "config", "enabled"):
         if name in given and getattr(body, name) is None:
-            raise invalid_field(name, "Input should not be null")
+            raise invalid_field(name, "must not be null")
     kind = (await knowledge_sources.get(database, key)).kind
     config = None
     if body.config is not None:
         if not isinstance(body.config, CONFIG_OF_KIND[kind]):
-            raise invalid_field(
-                "config", f"Input should have the fields of {kind}; create a new source for another kind"
-            )
+            raise invalid_field("config", f"must have the fields of {kind}; create a new source for another kind")
         config = await check_config(
             database, key.organization_id, body.config, allow_private=settings.allow_private_providers
         )
@@ -304,4 +302,4 @@ async def _require_mcp_server(database: Database, session: MongoSession, source:
         return
     key = McpServerKey(source.organization_id, source.config["mcp_server_id"])
     if not await mcp_servers.touch(database, session, key):
-        raise invalid_field("config.mcp_server_id", "Input should be the id of one of your MCP servers")
+        raise invalid_field("config.mcp_server_id", "must be the id of one of your MCP servers")

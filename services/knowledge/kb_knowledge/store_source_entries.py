@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from kb_contracts.documents import check_embedding_text
+from kb_contracts.documents import fault_of_length
 from kb_knowledge.sources.source_items import ContentRefused, ItemRefused, SourceItem
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
 from kb_knowledge.write_entries import EntryWriter
@@ -108,7 +108,5 @@ class EntriesOfSource:
 
 def _require_room_for_embedding_text(entry: KnowledgeEntry, item: SourceItem) -> None:
     # Somebody has given the entry an embedding text.
-    try:
-        check_embedding_text(item.text, embedding_text=entry.embedding_text, field="content")
-    except ValueError as error:
-        raise ItemRefused(str(error)) from None
+    if fault := fault_of_length(item.text, embedding_text=entry.embedding_text):
+        raise ItemRefused(f"content {fault}")

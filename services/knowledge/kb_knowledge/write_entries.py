@@ -6,7 +6,7 @@ from typing import Any
 
 from kb_contracts import topics
 from kb_contracts.api.knowledge_entries import ChangeEntry, CreateEntry
-from kb_contracts.documents import DocumentEvent, check_embedding_text, key_of
+from kb_contracts.documents import DocumentEvent, fault_of_length, key_of
 from kb_knowledge.content_check import refuse_sensitive
 from kb_knowledge.entries_knowledge_base import ensure_knowledge_base
 from kb_knowledge.entry_events import event_id, require_size, to_deletion, to_event
@@ -70,10 +70,8 @@ class EntryWriter:
         """
         changes = {name: value for name, value in fields.items() if value != getattr(entry, name)}
         changed = replace(entry, **changes)
-        try:
-            check_embedding_text(changed.content, embedding_text=changed.embedding_text, field="content")
-        except ValueError as error:
-            raise invalid_field("content", str(error)) from None
+        if fault := fault_of_length(changed.content, embedding_text=changed.embedding_text):
+            raise invalid_field("content", fault)
         return await self.repeat(session, entry, fields=changes, by=by) if changes else entry
 
     async def repeat(

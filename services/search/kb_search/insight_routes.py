@@ -194,5 +194,5 @@ def _time_range(since: datetime | None, until: datetime | None) -> tuple[datetim
     # There is no time before the year 1.
     since = since or max(until, _EARLIEST + DEFAULT_RANGE) - DEFAULT_RANGE
     if since > until:
-        raise invalid_field("from", "Input should not be later than `to`")
+        raise invalid_field("from", "must not be later than `to`")
     return since, until

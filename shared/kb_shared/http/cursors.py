@@ -76,7 +76,7 @@ class Cursors:
         if cursor is None:
             return None
         if skip:
-            raise invalid_field("skip", "Input should be left out with a cursor")
+            raise invalid_field("skip", "must be left out with a cursor")
         try:
             decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             signature, position = decoded[:_SIGNATURE_BYTES], decoded[_SIGNATURE_BYTES:].decode()
@@ -94,4 +94,4 @@ def _sign(key: bytes, scope: CursorScope, position: str) -> bytes:
 
 
 def _unusable() -> RequestError:
-    return invalid_field("cursor", "Input should be `next_cursor` of a page of this list, with the same filters")
+    return invalid_field("cursor", "must be `next_cursor` of a page of this list, with the same filters")

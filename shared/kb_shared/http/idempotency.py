@@ -187,7 +187,7 @@ def _read_header(request: Request) -> str:
             422,
             "validation-error",
             "Send one header Idempotency-Key with 1 to 255 visible ASCII characters, such as a UUID.",
-            extra={"fields": [{"field": HEADER, "message": "Input should be 1 to 255 visible ASCII characters"}]},
+            extra={"fields": [{"field": HEADER, "message": "must be 1 to 255 visible ASCII characters"}]},
         )
     return given[0]
 

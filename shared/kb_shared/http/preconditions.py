@@ -51,7 +51,7 @@ def parse_if_match(header: str | None) -> ExpectedVersions:
             422,
             "validation-error",
             'Send the ETag of the last answer in If-Match, with its quotes, such as "3".',
-            extra={"fields": [{"field": "If-Match", "message": 'Input should be ETags such as "3", or *'}]},
+            extra={"fields": [{"field": "If-Match", "message": 'must be ETags such as "3", or *'}]},
         )
     # A weak tag, and one that this system has not given, match nothing.
     return frozenset(int(found[1]) for tag in tags if (found := _VERSION.fullmatch(tag)))

@@ -39,7 +39,7 @@ def plan_changes(form: BulkForm, documents: Sequence[DocumentView]) -> list[Mapp
 def _plan_tags(form: BulkForm, documents: Sequence[DocumentView]) -> list[Mapping[str, Any]]:
     given = split_words(form.tags)
     if not given:
-        raise UnusableForm({"tags": "Input should be the ids of tags, with commas between them"})
+        raise UnusableForm({"tags": "must be the ids of tags, with commas between them"})
     batch: list[Mapping[str, Any]] = []
     for document in documents:
         kept = [tag_id for tag_id in document.tag_ids if tag_id not in given]
@@ -54,7 +54,7 @@ def _plan_tags(form: BulkForm, documents: Sequence[DocumentView]) -> list[Mappin
 def _plan_metadata(form: BulkForm, documents: Sequence[DocumentView]) -> list[Mapping[str, Any]]:
     given = parse_properties(form.properties)
     if not given:
-        raise UnusableForm({"properties": "Input should have a line such as year: 2026"})
+        raise UnusableForm({"properties": "must have a line such as year: 2026"})
     batch: list[Mapping[str, Any]] = []
     for document in documents:
         merged = {name: value for name, value in {**document.metadata, **given}.items() if value != ""}

@@ -62,7 +62,7 @@ class SourceForm:
         match self.kind:
             case "url_crawl":
                 if not self.depth.strip().isdecimal():
-                    raise UnusableForm({"depth": "Input should be a whole number"})
+                    raise UnusableForm({"depth": "must be a whole number"})
                 prefixes = [line.strip() for line in self.prefixes.splitlines() if line.strip()]
                 return {"url": self.url.strip(), "depth": int(self.depth), "prefixes": prefixes or None}
             case "file_upload":

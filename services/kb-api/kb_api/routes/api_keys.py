@@ -28,9 +28,9 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
     """Create a key of this organization. To rotate a key, create a second one first: both work until one is revoked."""
     created_at, scopes = now(), frozenset(map(Scope, body.scopes))
     if body.expires_at is not None and body.expires_at <= created_at:
-        raise invalid_field("expires_at", "Input should be in the future")
+        raise invalid_field("expires_at", "must be in the future")
     if body.kb_ids is not None and Scope.ADMIN in scopes:
-        raise invalid_field("kb_ids", "Input should be left out with the scope admin, which is for the organization")
+        raise invalid_field("kb_ids", "must be left out with the scope admin, which is for the organization")
     for kb_id in body.kb_ids or ():
         await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     await require_quota(

@@ -142,7 +142,7 @@ async def get_text(
 ) -> DocumentText:
     """Return a part of the stored text, to which the positions of chunks and citations refer."""
     if end is not None and end < start:
-        raise invalid_field("end", "Input should not be less than `start`")
+        raise invalid_field("end", "must not be less than `start`")
     end = min(start + MAX_CHARACTERS, start + MAX_CHARACTERS if end is None else end)
     return await read_text(database, DocumentKey(caller.organization_id, document_id), start=start, end=end)
 

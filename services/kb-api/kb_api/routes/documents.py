@@ -63,7 +63,7 @@ async def _id_to_give(document_id: str) -> str:
     if not is_identifier(document_id):
         raise invalid_field(
             "document_id",
-            "Input should be 1 to 128 letters, digits, dots, underscores and hyphens, the same for each revision of "
+            "must be 1 to 128 letters, digits, dots, underscores and hyphens, the same for each revision of "
             "the document; put the file name in `document_name`",
         )
     return document_id

@@ -28,7 +28,7 @@ async def delete(
     All keys but this one are revoked at once. `GET /deletion` shows how far it is, until this key is deleted, too.
     """
     if confirm != caller.organization_id:
-        raise invalid_field("confirm", "Input should be the id of the organization, which is deleted with everything")
+        raise invalid_field("confirm", "must be the id of the organization, which is deleted with everything")
     requested = await request_deletion(database, caller)
     deletions.signal.wake()
     return _view(requested)

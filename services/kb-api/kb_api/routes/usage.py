@@ -36,7 +36,7 @@ _ONE_NAME: Final = f"(?:{'|'.join(_NAMES)})"
 
 def _once_each(names: str) -> str:
     if len(set(names.split(","))) != len(names.split(",")):
-        raise ValueError("give each name once")
+        raise ValueError("must have each name once")
     return names
 
 

@@ -119,7 +119,7 @@ async def update(
     fields: dict[str, Any] = body.model_dump(include=body.model_fields_set)
     for name in ("url", "description", "enabled"):
         if name in fields and fields[name] is None:
-            raise invalid_field(name, "Input should not be null")
+            raise invalid_field(name, "must not be null")
     await _check(database, sender, caller.organization_id, url=fields.get("url"), kb_ids=fields.get("kb_ids"))
 
     async def store(session: MongoSession) -> Webhook:
@@ -270,7 +270,7 @@ async def _check(
     for kb_id in kb_ids or ():
         await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
     if url is not None and not await sender.is_allowed(url):
-        raise invalid_field("url", "Input should be an https address of a public server")
+        raise invalid_field("url", "must be an https address of a public server")
 
 
 def _secret_shown_once(key: WebhookKey) -> RequestError:

@@ -8,7 +8,7 @@ from kb_knowledge.sources.canonical_url import canonical_url
 
 
 class UnusablePrefix(ValueError):
-    """A prefix that is neither an address nor a path. The message completes "Input should be"."""
+    """A prefix that is neither an address nor a path. The message completes "must be"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ _FIELDS: Final = 5
 
 
 class InvalidCron(ValueError):
-    """An expression that never matches or is written incorrectly. The message completes "Input should be"."""
+    """An expression that never matches or is written incorrectly. The message completes "must be"."""
 
 
 def next_run_at(cron_expression: str, *, source_id: str, after: datetime) -> datetime:

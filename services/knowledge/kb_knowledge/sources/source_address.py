@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 class ForbiddenAddress(Exception):
-    """An address that no source may have. The message completes "Input should be" and quotes nothing."""
+    """An address that no source may have. The message completes "must be" and quotes nothing."""
 
     def __init__(self, message: str, *, reason: RefusalReason = "form") -> None:
         super().__init__(message)

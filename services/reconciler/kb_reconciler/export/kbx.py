@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, check_embedding_text, storable
+from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, fault_of_length, storable
 from kb_contracts.identifiers import Identifier
+from kb_contracts.reasons.field_reasons import wrong_field
 
 FORMAT: Final = "kbx"
 SCHEMA_VERSION: Final = 3
@@ -138,7 +139,7 @@ class FileConfiguration(FileModel):
     @model_validator(mode="after")
     def _room_beside_the_overlap(self) -> "FileConfiguration":
         if self.chunk_size - self.chunk_overlap < MIN_OWN_TOKENS:
-            raise ValueError(f"chunk_overlap must leave {MIN_OWN_TOKENS} tokens of chunk_size")
+            raise wrong_field("chunk_overlap", message=f"must leave {MIN_OWN_TOKENS} tokens of chunk_size")
         return self
 
 
@@ -165,7 +166,7 @@ class DocumentLine(FileModel):
     @model_validator(mode="after")
     def _metadata_has_a_revision(self) -> "DocumentLine":
         if (self.metadata is None) != (self.metadata_revision is None):
-            raise ValueError("metadata and metadata_revision must both be given or both be null")
+            raise wrong_field("metadata_revision", message="must be null if metadata is, and only then")
         return self
 
 
@@ -180,7 +181,8 @@ class TextLine(FileModel):
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "TextLine":
-        check_embedding_text(self.text, embedding_text=self.embedding_text, field="text")
+        if fault := fault_of_length(self.text, embedding_text=self.embedding_text):
+            raise wrong_field("text", message=fault)
         return self
 
 

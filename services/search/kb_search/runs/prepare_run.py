@@ -271,5 +271,5 @@ def _build_tools(kb_ids: Sequence[str]) -> list[KnowledgeTool]:
 
 def _within_limit(name: str, asked: float | None, *, allowed: float) -> float:
     if asked is not None and asked > allowed:
-        raise invalid_field(f"budget.{name}", f"Input should be at most {allowed:g}, the limit of this deployment")
+        raise invalid_field(f"budget.{name}", f"must be at most {allowed:g}, the limit of this deployment")
     return allowed if asked is None else asked

@@ -1,0 +1,186 @@
+"""Reads JSON as RFC 8259 defines it, and names what is no JSON for what it is."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from kb_contracts.reasons.shown_values import is_plain
+
+_SCHEMA_ID_BYTES: Final = 5
+_SIGNATURES: Final[Mapping[bytes, str]] = {
+    b"\xff\xfe": "UTF-16 or UTF-32",
+    b"\xfe\xff": "UTF-16",
+    b"\x00\x00\xfe\xff": "UTF-32",
+}
+"""First bytes of texts in other encodings."""
+_FORMATS: Final[Mapping[bytes, str]] = {
+    b"\x1f\x8b": "gzip data",
+    b"\x28\xb5\x2f\xfd": "zstd data",
+    b"\x04\x22\x4d\x18": "lz4 data",
+    b"\x82SNAPPY": "snappy data",
+    b"\xff\x06\x00\x00sNaPpY": "snappy data",
+    b"\xac\xed\x00\x05": "a serialized Java object",
+    b"Obj\x01": "an Avro file",
+    b"\x80\x02": "a pickled Python object",
+    b"\x80\x03": "a pickled Python object",
+    b"\x80\x04": "a pickled Python object",
+    b"\x80\x05": "a pickled Python object",
+    b"PK\x03\x04": "a zip file",
+    b"%PDF-": "a PDF file",
+}
+_COMPRESSED: Final = " data"
+_WORDS_OF_OTHERS: Final = re.compile(r"None|True|False|undefined|nan|inf|NULL|TRUE|FALSE")
+_BINARY: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_BASE64: Final = re.compile(r"(?:eyJ|eyA|ewog|ewo|ewoJ)[A-Za-z0-9+/_=.\r\n-]*")
+_MESSAGES: Final[Mapping[str, str]] = {
+    "Invalid control character at": "a text has a line break or another control character that is not escaped,",
+    "Invalid \\escape": "a text has a backslash that begins no escape,",
+    "Invalid \\uXXXX escape": "a text has an escape \\u without four hexadecimal digits,",
+    "Unterminated string starting at": "the text does not end that begins",
+    "Expecting property name enclosed in double quotes": "a name in double quotes is expected",
+    "Expecting ':' delimiter": "a colon is expected",
+    "Expecting ',' delimiter": "a comma, or the end of the list or object, is expected",
+    "Expecting value": "a value is expected",
+}
+_AT_ITS_END: Final = "Unterminated string starting at"
+
+
+class NotJson(ValueError):
+    """Bytes that are no JSON document. The message completes "the value is not JSON", and quotes no text."""
+
+
+class NotUtf8(NotJson):
+    """Bytes that are not UTF-8, in which JSON is written."""
+
+
+def to_text(value: bytes) -> str:
+    """Return the text of a JSON document.
+
+    Raises:
+        NotUtf8: it is written in another encoding, or is no text.
+        NotJson: its first bytes say that it is something else.
+    """
+    if not value.strip(b" \t\r\n"):
+        raise NotJson("it is empty" if not value else "it has nothing but white space")
+    _check_first_bytes(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        position, byte = error.start, value[error.start]
+        raise NotUtf8(
+            f"byte {position} (0x{byte:02X}) is not UTF-8, in which JSON is written: encode the text as UTF-8"
+        ) from None
+
+
+def parse_text(text: str, *, parse_float: Callable[[str], Any] = float) -> Any:
+    """Return the value of a JSON document.
+
+    Raises:
+        NotJson: it is none, or is ambiguous: a name occurs twice in one object.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=parse_float)
+    except json.JSONDecodeError as error:
+        raise NotJson(_describe(text, error)) from None
+    except NotJson:
+        raise
+    except RecursionError:
+        raise NotJson("it is nested too deeply") from None
+    except ValueError:
+        # Python refuses to read more.
+        raise NotJson("a number has more than 4,300 digits") from None
+
+
+def _check_first_bytes(value: bytes) -> None:
+    if value.startswith(b"\xef\xbb\xbf"):
+        raise NotJson("it begins with a byte order mark (EF BB BF): write UTF-8 without it")
+    for first, encoding in _SIGNATURES.items():
+        if value.startswith(first):
+            raise NotUtf8(f"it is written in {encoding}: encode it as UTF-8")
+    for first, name in _FORMATS.items():
+        if value.startswith(first):
+            advice = ", and let the producer compress records" if name.endswith(_COMPRESSED) else ""
+            raise NotJson(f"it is {name}: publish plain JSON{advice}")
+    if value[0] == 0 and len(value) > _SCHEMA_ID_BYTES:
+        _check_zero(value)
+    elif len(value) > 1 and value[1] == 0 and value[0] in b'{["':
+        raise NotUtf8("it is written in UTF-16: encode it as UTF-8")
+
+
+def _check_zero(value: bytes) -> NoReturn:
+    if value[1] in b'{["':
+        raise NotUtf8("it is written in UTF-16: encode it as UTF-8")
+    schema_id = int.from_bytes(value[1:_SCHEMA_ID_BYTES])
+    raise NotJson(
+        f"it begins with the byte 0 and the schema id {schema_id}, as Confluent's serializers write (Avro, Protobuf, "
+        "JSON Schema): publish plain JSON"
+    )
+
+
+def _describe(text: str, error: json.JSONDecodeError) -> str:
+    position, where = error.pos, _where(text, error)
+    # From here, because a document may have many megabytes of white space.
+    rest = text[position : position + 20]
+    if error.msg == "Extra data" and not text[position:].strip("\x00 \t\r\n"):
+        return f"NUL characters follow its end {where}: remove them"
+    if kind := _other_kind(text[:1_000].lstrip(" \t\r\n")):
+        return kind
+    if error.msg == "Extra data":
+        return f"something follows its end {where}: publish one JSON document as one message"
+    if position >= len(text) or error.msg == _AT_ITS_END:
+        unfinished = f"; {_MESSAGES[error.msg]} {where}" if error.msg == _AT_ITS_END else f" {where}"
+        return f"it ends before it is complete{unfinished}: was it cut off?"
+    if word := _WORDS_OF_OTHERS.match(rest):
+        return f"{word[0]} {where} is not JSON: write null, true, false or a number"
+    if rest[0] in "'":
+        return f"there is a single quote {where}: JSON has double quotes"
+    if rest[0] in "}]" and text[:position].rstrip(" \t\r\n").endswith(","):
+        return f"there is a comma before the {rest[0]} {where}: remove it"
+    if "llegal trailing comma" in error.msg:
+        return f"there is a comma too many {where}: remove it"
+    return f"{_MESSAGES.get(error.msg, 'there is a mistake')} {where}"
+
+
+def _other_kind(beginning: str) -> str | None:
+    """Say what a text is that begins like no JSON; None if it may be JSON with a mistake."""
+    if _BINARY.search(beginning[:8]):
+        return "it is binary data, such as Avro, Protobuf or MessagePack: publish plain JSON"
+    if beginning.startswith("<"):
+        return "it is XML or HTML: publish JSON"
+    if _BASE64.fullmatch(beginning):
+        return "it looks like JSON in Base64: publish the JSON itself"
+    if beginning.startswith("---"):
+        return "it looks like YAML: publish JSON"
+    if beginning[:1] in '{["' or beginning[:1] in "-0123456789" or _is_word(beginning):
+        return None
+    return "it is plain text or another format: publish a JSON object"
+
+
+def _is_word(text: str) -> bool:
+    return text.startswith(("true", "false", "null")) or _WORDS_OF_OTHERS.match(text) is not None
+
+
+def _where(text: str, error: json.JSONDecodeError) -> str:
+    byte = len(text[: error.pos].encode(errors="surrogatepass"))
+    return f"at line {error.lineno} column {error.colno} (byte {byte})"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise NotJson(f"{_repeated(pairs)} occurs twice in one object: send it once")
+    return value
+
+
+def _repeated(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            return f"the name {name}" if is_plain(name) else "a name"
+        seen.add(name)
+    return "a name"
+
+
+def _constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not JSON: write null or leave the field out")
