@@ -161,15 +161,16 @@ class OcrCompleted(DocumentEvent):
     def _pages_in_order(self) -> "OcrCompleted":
         end = 0
         for number, page in enumerate(self.pages):
-            if page.end < page.start:
-                fault = f"must not be less than its start, {page.start}, not {page.end}"
-                raise wrong_field("pages", number, "end", message=fault)
             if page.start < end:
                 fault = f"must not be less than the end of the page before, {end}, not {page.start}"
                 raise wrong_field("pages", number, "start", message=fault)
+            if page.end < page.start:
+                fault = f"must not be less than the start of the page, {page.start}, not {page.end}"
+                raise wrong_field("pages", number, "end", message=fault)
             end = page.end
-        if self.text is not None and (fault := fault_of_last_page(end, text=self.text)):
-            raise wrong_field("pages", len(self.pages) - 1, "end", message=fault)
+        beyond = None if self.text is None else fault_of_last_page(end, text=self.text)
+        if beyond is not None:
+            raise wrong_field("pages", len(self.pages) - 1, "end", message=beyond)
         return self
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from kb_contracts.knowledge.entities import GLOBAL_RECORD_ID, Entity
 from kb_contracts.knowledge.graph import GraphEdge, GraphNode
 from kb_contracts.knowledge.pieces import KnowledgePiece
-from kb_contracts.knowledge.validation_reasons import reason_in_words
+from kb_contracts.reasons.field_reasons import describe
 
 MAX_IMPORT_ITEMS: Final = 10_000
 _SECTIONS: Final = ("metadata", "pieces", "graph")
@@ -130,7 +130,7 @@ def _valid_items(
         try:
             value = kind.model.model_validate(candidate)
         except ValidationError as error:
-            reason = reason_in_words(kind.model, error)
+            reason = describe(error, kind.model, whole="", most=3, quotes=False)
             skipped.append(SkippedItem(section=kind.section, index=index, id=kind.find_id(candidate), reason=reason))
             continue
         item = ImportItem(section=kind.section, index=index, id=kind.id_of(value), value=value)

@@ -37,16 +37,17 @@ class Reason:
     """What is wrong and what is allowed; completes the name of the field."""
 
 
-def reasons(error: ValidationError, model: Any) -> list[Reason]:
+def reasons(error: ValidationError, model: Any, *, quotes: bool = True) -> list[Reason]:
     """Return why a value is no `model`.
 
     Args:
         error: what `model` raised.
         model: a model, another annotation, or a TypeAdapter.
+        quotes: whether values may be shown, and names that the sender made up.
     """
     if error.error_count() > MAX_ERRORS:
         return [Reason("", f"has {error.error_count():,} errors, too many to list")]
-    return reasons_of(error.errors(include_url=False), node_of(model))
+    return reasons_of(error.errors(include_url=False), node_of(model, is_private=not quotes))
 
 
 def reasons_of(errors: Sequence[ErrorDetails], node: Node = _NO_SCHEMA) -> list[Reason]:
@@ -64,11 +65,20 @@ def why_not(adapter: TypeAdapter[Any], value: object) -> list[Reason]:
     return []
 
 
-def describe(error: ValidationError, model: Any, *, whole: str = "value", most: int = MAX_REASONS) -> str:
-    """Return why a value is no `model` as one text, which calls the value itself `whole`."""
-    found = reasons(error, model)
+def describe(
+    error: ValidationError, model: Any, *, whole: str = "value", most: int = MAX_REASONS, quotes: bool = True
+) -> str:
+    """Return why a value is no `model` as one text.
+
+    Args:
+        whole: name of the value itself; empty: it needs none.
+        most: number of reasons to give.
+        quotes: whether values may be shown, and names that the sender made up.
+    """
+    found = reasons(error, model, quotes=quotes)
     rest = len(found) - most
-    listed = "; ".join(f"{each.field or whole}: {each.message}" for each in found[:most])
+    named = [(each.field or whole, each.message) for each in found[:most]]
+    listed = "; ".join(f"{name}: {message}" if name else message for name, message in named)
     return listed + (f"; and {rest:,} more" if rest > 0 else "")
 
 
@@ -98,7 +108,8 @@ def _of_node(errors: list[_Located], node: Node, path: Path, parent: Node) -> It
 
 
 def _of_part(part: int | str, errors: list[_Located], node: Node, path: Path) -> Iterator[Reason]:
-    inner_path = (*path, plain(str(part)))
+    is_shown = isinstance(part, int) or not node.is_private or part in node.field_names()
+    inner_path = (*path, plain(str(part)) if is_shown else "?")
     of_name = [(way[1:], error) for way, error in errors if node.type == "dict" and way[:1] == ("[key]",)]
     if not of_name:
         yield from _of_node(errors, node.child(part), inner_path, node)

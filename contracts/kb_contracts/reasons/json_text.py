@@ -37,13 +37,12 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "Invalid control character at": "a text has a line break or another control character that is not escaped,",
     "Invalid \\escape": "a text has a backslash that begins no escape,",
     "Invalid \\uXXXX escape": "a text has an escape \\u without four hexadecimal digits,",
-    "Unterminated string starting at": "the text does not end that begins",
     "Expecting property name enclosed in double quotes": "a name in double quotes is expected",
     "Expecting ':' delimiter": "a colon is expected",
     "Expecting ',' delimiter": "a comma, or the end of the list or object, is expected",
     "Expecting value": "a value is expected",
 }
-_AT_ITS_END: Final = "Unterminated string starting at"
+_UNTERMINATED: Final = "Unterminated string starting at"
 
 
 class NotJson(ValueError):
@@ -119,27 +118,38 @@ def _check_zero(value: bytes) -> NoReturn:
 
 
 def _describe(text: str, error: json.JSONDecodeError) -> str:
-    position, where = error.pos, _where(text, error)
-    # From here, because a document may have many megabytes of white space.
-    rest = text[position : position + 20]
-    if error.msg == "Extra data" and not text[position:].strip("\x00 \t\r\n"):
+    where = _where(text, error)
+    return (
+        _fault_at_its_end(text, error, where)
+        or _fault_of_habit(text, error.pos, where)
+        or f"{_MESSAGES.get(error.msg, 'there is a mistake')} {where}"
+    )
+
+
+def _fault_at_its_end(text: str, error: json.JSONDecodeError, where: str) -> str | None:
+    """Say what follows a document, or what a text is that is none or a part of one."""
+    if error.msg == "Extra data" and not text[error.pos :].strip("\x00 \t\r\n"):
         return f"NUL characters follow its end {where}: remove them"
     if kind := _other_kind(text[:1_000].lstrip(" \t\r\n")):
         return kind
     if error.msg == "Extra data":
         return f"something follows its end {where}: publish one JSON document as one message"
-    if position >= len(text) or error.msg == _AT_ITS_END:
-        unfinished = f"; {_MESSAGES[error.msg]} {where}" if error.msg == _AT_ITS_END else f" {where}"
-        return f"it ends before it is complete{unfinished}: was it cut off?"
+    if error.msg == _UNTERMINATED:
+        return f"it ends before the text does that begins {where}: was it cut off?"
+    return f"it ends before it is complete {where}: was it cut off?" if error.pos >= len(text) else None
+
+
+def _fault_of_habit(text: str, position: int, where: str) -> str | None:
+    """Name what other languages allow and JSON does not."""
+    rest = text[position : position + 20]
     if word := _WORDS_OF_OTHERS.match(rest):
         return f"{word[0]} {where} is not JSON: write null, true, false or a number"
-    if rest[0] in "'":
+    if rest[0] == "'":
         return f"there is a single quote {where}: JSON has double quotes"
-    if rest[0] in "}]" and text[:position].rstrip(" \t\r\n").endswith(","):
-        return f"there is a comma before the {rest[0]} {where}: remove it"
-    if "llegal trailing comma" in error.msg:
+    # Newer versions of Python point to the comma itself.
+    if rest[0] == "," or (rest[0] in "}]" and text[:position].rstrip(" \t\r\n").endswith(",")):
         return f"there is a comma too many {where}: remove it"
-    return f"{_MESSAGES.get(error.msg, 'there is a mistake')} {where}"
+    return None
 
 
 def _other_kind(beginning: str) -> str | None:

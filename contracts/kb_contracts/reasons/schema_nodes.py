@@ -43,7 +43,7 @@ class Node:
     definitions: Mapping[str, Schema]
     may_be_null: bool = False
     is_private: bool = False
-    """Whether nothing that stands here may be repeated, whatever its form."""
+    """Whether nothing that stands here or below may be repeated, whatever its form."""
 
     @property
     def type(self) -> str:
@@ -124,16 +124,16 @@ class Node:
             yield "a list" if self.type in _LISTS else _KINDS.get(self.type, "any value")
 
     def _at(self, schema: Schema) -> "Node":
-        return _resolve(schema, self.definitions)
+        return _resolve(schema, self.definitions, is_private=self.is_private)
 
 
-def node_of(model: Any) -> Node:
+def node_of(model: Any, *, is_private: bool = False) -> Node:
     """Return the outermost node of a model, another annotation, or a TypeAdapter."""
     adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
-    return _resolve(adapter.core_schema, {})
+    return _resolve(adapter.core_schema, {}, is_private=is_private)
 
 
-def _resolve(schema: Any, definitions: Mapping[str, Schema]) -> Node:
+def _resolve(schema: Any, definitions: Mapping[str, Schema], *, is_private: bool) -> Node:
     """Follow references and wrappings to the node that says what is allowed."""
     may_be_null = False
     while True:
@@ -149,7 +149,7 @@ def _resolve(schema: Any, definitions: Mapping[str, Schema]) -> Node:
             may_be_null |= kind == "nullable"
             schema = inner
         else:
-            return Node(schema, definitions, may_be_null)
+            return Node(schema, definitions, may_be_null, is_private)
 
 
 def _public_name(name: str, field: Mapping[str, Any]) -> str:

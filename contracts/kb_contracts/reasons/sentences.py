@@ -126,17 +126,7 @@ def sentence(error: ErrorDetails, node: Node, parent: Node) -> str:
         return unknown_field(str(error["loc"][-1]) if error["loc"] else "", parent.field_names())
     if node.type == "datetime" and kind not in {"datetime_past", "datetime_future"}:
         return wrong_time(value, node)
-    write = _WRITERS.get(kind)
-    if write is not None:
-        return write(error, node)
-    if kind in _BOUNDS:
-        words, name = _BOUNDS[kind]
-        return f"must be {words} {_context(error).get(name)}, not {shown(value, node)}"
-    if kind in _LIMITS:
-        return _limit(error)
-    if kind in _KINDS:
-        return wrong_kind([_KINDS[kind], *(["null"] if node.may_be_null else [])], value, node)
-    return _OTHER
+    return _WRITERS.get(kind, _of_kind)(error, node)
 
 
 def wrong_kind(kinds: Sequence[str], value: object, node: Node) -> str:
@@ -158,11 +148,11 @@ def unknown_field(name: str, known: Sequence[str], *, noun: str = "a field") -> 
     return f"is not {noun} here"
 
 
-def unknown_choice(value: str, known: Sequence[str]) -> str:
+def unknown_choice(value: object, known: Sequence[str]) -> str:
     """Say that `value` is none of the texts that are known, with the nearest of them if there is one."""
     choices = _choices(known)
     message = wrong_kind(choices.kinds(), value, choices)
-    nearest = _nearest(value, known)
+    nearest = _nearest(value, known) if isinstance(value, str) else None
     return f"{message}: did you mean {nearest}?" if nearest else message
 
 
@@ -173,7 +163,7 @@ def any_of(kinds: Sequence[str]) -> str:
 def _missing(around: object, *, name: str, parent: Node) -> str:
     given = [each for each in around if is_plain(each)] if isinstance(around, Mapping) and len(around) <= 100 else []
     unknown = [each for each in given if each not in parent.field_names()]
-    if nearest := _nearest(name, unknown):
+    if not parent.is_private and (nearest := _nearest(name, unknown)):
         return f"is missing; rename {nearest} if it is meant"
     return "is missing"
 
@@ -194,7 +184,19 @@ def _context(error: ErrorDetails) -> Mapping[str, Any]:
     return error.get("ctx", {})
 
 
-def _limit(error: ErrorDetails) -> str:
+def _of_kind(error: ErrorDetails, node: Node) -> str:
+    kind = _KINDS.get(error["type"])
+    if kind is None:
+        return _OTHER
+    return wrong_kind([kind, *(["null"] if node.may_be_null else [])], error["input"], node)
+
+
+def _bound(error: ErrorDetails, node: Node) -> str:
+    words, name = _BOUNDS[error["type"]]
+    return f"must be {words} {_context(error).get(name)}, not {shown(error['input'], node)}"
+
+
+def _limit(error: ErrorDetails, _: Node) -> str:
     value, context = error["input"], _context(error)
     words, noun = _LIMITS[error["type"]]
     if isinstance(value, Mapping):
@@ -251,6 +253,8 @@ _WRITERS: Final[Mapping[str, Callable[[ErrorDetails, Node], str]]] = {
     "union_tag_not_found": _tag,
     "value_error": _own,
     "url_scheme": _scheme,
+    **dict.fromkeys(_BOUNDS, _bound),
+    **dict.fromkeys(_LIMITS, _limit),
     "frozen_field": lambda *_: "can't be changed",
     "frozen_instance": lambda *_: "can't be changed",
     "invalid_key": lambda *_: "must have texts as names",

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from kb_contracts.reasons.schema_nodes import Node
@@ -23,7 +24,7 @@ def is_plain(name: object) -> bool:
 
 
 def shown(value: object, node: Node) -> str:
-    """Return the beginning of `value` as JSON if it may be repeated where `node` is wanted, otherwise its kind and size."""
+    """Return the beginning of `value` as JSON if it may be repeated where `node` is wanted; else its kind and size."""
     match value:
         case None:
             return "null"
@@ -45,7 +46,7 @@ def size_of(value: object) -> str:
             return f"{len(value):,} bytes"
         case Mapping():
             return f"an object of {_count(len(value), 'field')}" if value else "an empty object"
-        case list() | tuple() | Set():
+        case list() | tuple() | AbstractSet():
             return f"a list of {_count(len(value), 'item')}" if value else "an empty list"
     return "a value of another kind"
 

@@ -48,14 +48,17 @@ def _fault_of_text(text: str) -> str | None:
         return None
     if not _is_day(found["date"]):
         return "there is no such day"
-    rest = found["rest"]
     if found["hour"] is None:
-        return f"the time of day and the zone are missing: {_ADD_ZONE}" if not rest else None
+        return None if found["rest"] else f"the time of day and the zone are missing: {_ADD_ZONE}"
+    return _fault_of_clock(found) or _fault_of_zone(found["rest"])
+
+
+def _fault_of_clock(found: re.Match[str]) -> str | None:
     if found["second"] == "60":
         return "it has a leap second: write second 59"
     if int(found["hour"]) > 23 or int(found["minute"]) > 59 or int(found["second"] or 0) > 59:
         return "there is no such time of day"
-    return _fault_of_zone(rest)
+    return None
 
 
 def _fault_of_zone(rest: str) -> str | None:

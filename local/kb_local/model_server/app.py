@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kb_contracts.reasons.field_reasons import describe
 from kb_local.errors import UnusableModelFile
 from kb_local.model_server import demo_chat, hash_model
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_body, chat_events, encoded
@@ -171,8 +172,7 @@ async def _programmed(kind: type[Programmed], request: Request) -> Programmed:
     try:
         return kind.model_validate_json(await request.body())
     except ValidationError as invalid:
-        errors = invalid.errors(include_url=False, include_context=False)
-        raise OpenAIError(400, "; ".join(f"{error['loc']}: {error['msg']}" for error in errors)) from None
+        raise OpenAIError(400, describe(invalid, kind, whole="body")) from None
 
 
 def _chat_response(asked: ChatRequest, reply: ChatReply) -> Response:

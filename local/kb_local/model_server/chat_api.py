@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kb_contracts.reasons.field_reasons import reasons
 from kb_local.model_server.openai_api import OpenAIError
 
 
@@ -34,9 +35,9 @@ class ChatRequest(BaseModel):
         try:
             return cls.model_validate_json(body)
         except ValidationError as invalid:
-            first = invalid.errors(include_input=False, include_url=False, include_context=False)[0]
-            name = str(first["loc"][0]) if first["loc"] else "body"
-            raise OpenAIError(400, f"{name!r}: {first['msg']}.", param=name) from None
+            first = reasons(invalid, cls)[0]
+            name = first.field.partition(".")[0] or "body"
+            raise OpenAIError(400, f"{first.field or name!r}: {first.message}.", param=name) from None
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
+from kb_contracts.reasons.field_reasons import reasons
+
 MAX_INPUTS = 2048
 
 Vector = NDArray[np.float32]
@@ -84,13 +86,13 @@ class EmbeddingRequest(BaseModel):
 
 
 def _invalid(invalid: ValidationError) -> OpenAIError:
-    first = invalid.errors(include_input=False, include_url=False, include_context=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else None
+    first = reasons(invalid, EmbeddingRequest)[0]
+    name = first.field.partition(".")[0] or None
     if name == "input":
         return OpenAIError(400, "'input' must be a string or a list of strings.", param=name)
     if name is None:
         return OpenAIError(400, "The body must be a JSON object of valid Unicode.")
-    return OpenAIError(400, f"{name!r}: {first['msg']}.", param=name)
+    return OpenAIError(400, f"{name!r}: {first.message}.", param=name)
 
 
 def unknown_model(name: str, known: Sequence[str]) -> OpenAIError:

@@ -15,6 +15,7 @@ from kb_console.errors import NotOfThisOrganization, SignedOut, UnusableForm
 from kb_console.figures import size
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_shared.http.problems import parameter_reasons
 from kb_shared.http.request_context import request_id_of
 
 _NO_PAGE = ShownProblem(404, "Not found", "There is no such page.")
@@ -117,7 +118,7 @@ async def _too_large(request: Request, error: Exception) -> Response:
 
 async def _unusable_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    fields = {str(found["loc"][-1]): found["msg"] for found in error.errors()}
+    fields = {each.field: each.message for each in parameter_reasons(request, error)}
     return show(request, ShownProblem(422, "Unusable address", "The address of this page has unusable values.", fields))
 
 

@@ -1,10 +1,14 @@
 """Refuses filters that a page does not have: one that is ignored would show more than was asked for."""
 
+from typing import Final
+
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from kb_shared.http.query_parameters import declared_names
+
+_UNKNOWN: Final = "is no filter of this page"
 
 
 def require_known_parameters(request: Request) -> None:
@@ -21,5 +25,8 @@ def require_known_parameters(request: Request) -> None:
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": "This page has no such filter"} for name in unknown]
+            [
+                {"type": "value_error", "loc": ("query", name), "input": None, "ctx": {"error": ValueError(_UNKNOWN)}}
+                for name in unknown
+            ]
         )

@@ -16,6 +16,7 @@ from kb_contracts.api.document_batches import (
     BatchOutcome,
 )
 from kb_contracts.documents import DocumentEvent
+from kb_contracts.reasons.sentences import unknown_choice
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 
@@ -45,7 +46,7 @@ async def accept_documents(
 def _parse(sent: UncheckedEntry) -> BatchedChange:
     action = sent.get("action", "put")
     if not isinstance(action, str) or action not in _MODELS:
-        raise invalid_field("action", "must be 'put', 'replace_tags', 'replace_metadata' or 'delete'")
+        raise invalid_field("action", unknown_choice(action, list(_MODELS)))
     return parse_entry(_MODELS[action], sent)
 
 

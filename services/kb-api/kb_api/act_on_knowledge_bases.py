@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kb_api.carry_out_entries import UncheckedEntry, carry_out_entries, parse_entry, usable_id
 from kb_api.change_knowledge_base import change_knowledge_base
@@ -14,11 +14,14 @@ from kb_contracts.api.batches import RefusedEntry
 from kb_contracts.api.jobs import StartedJob
 from kb_contracts.api.knowledge_base_batches import ActionOutcome, BatchedAction, BatchedTagsOfKnowledgeBase
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
+from kb_contracts.reasons.sentences import unknown_choice
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo.database import Database
 
 ActionEntry: TypeAlias = BatchedAction | BatchedTagsOfKnowledgeBase
+
+_ACTIONS: Final = ("pause", "resume", "reindex", "retry_failed", "replace_tags")
 
 
 async def act_on_knowledge_bases(
@@ -46,12 +49,12 @@ async def act_on_knowledge_bases(
 
 
 def _parse(sent: UncheckedEntry) -> ActionEntry:
-    match sent.get("action"):
+    match action := sent.get("action"):
         case "replace_tags":
             return parse_entry(BatchedTagsOfKnowledgeBase, sent)
         case "pause" | "resume" | "reindex" | "retry_failed":
             return parse_entry(BatchedAction, sent)
-    raise invalid_field("action", "must be 'pause', 'resume', 'reindex', 'retry_failed' or 'replace_tags'")
+    raise invalid_field("action", unknown_choice(action, _ACTIONS) if "action" in sent else "is missing")
 
 
 async def _carry_out(

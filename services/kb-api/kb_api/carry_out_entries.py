@@ -13,11 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from kb_contracts.api.batches import RefusedEntry
 from kb_contracts.identifiers import is_identifier
+from kb_contracts.reasons.field_reasons import reasons
 from kb_shared import failpoints
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.changes import batch_entry, find_outcome
 from kb_shared.http.idempotency import KEY_IN_USE
-from kb_shared.http.problems import MAX_FIELDS, as_request_error, field_problem, invalid_field, invalid_fields
+from kb_shared.http.problems import as_request_error, invalid, invalid_field
 from kb_shared.mongo.database import mongo_errors
 
 UncheckedEntry: TypeAlias = Mapping[str, Any]
@@ -76,8 +77,7 @@ def parse_entry(model: type[Entry], sent: UncheckedEntry) -> Entry:
     try:
         return model.model_validate(sent)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_FIELDS]
-        raise invalid_fields([field_problem(("entry", *each["loc"]), each["msg"]) for each in found]) from None
+        raise invalid(reasons(error, model), whole="entry") from None
 
 
 def usable_id(sent: UncheckedEntry, field: str) -> str | None:

@@ -4,8 +4,9 @@ from pydantic import ValidationError
 
 from kb_contracts.api.documents import DocumentRequestChange, PatchMetadata, PatchTags, PutDocument
 from kb_contracts.documents import DocumentDeleted, MetadataChanged, OcrCompleted, TagsChanged
+from kb_contracts.reasons.field_reasons import reasons
 from kb_shared.http.authentication import Caller
-from kb_shared.http.problems import invalid_fields
+from kb_shared.http.problems import invalid
 
 _UNKNOWN = 0
 """Placeholder of a revision that is not assigned yet."""
@@ -22,10 +23,7 @@ def to_ocr_completed(caller: Caller, document_id: str, *, body: PutDocument) -> 
             **fields,
         )
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise invalid_fields(
-            [{"field": ".".join(map(str, each["loc"])) or "text", "message": each["msg"]} for each in found]
-        ) from None
+        raise invalid(reasons(error, OcrCompleted)) from None
 
 
 def to_tags_changed(caller: Caller, document_id: str, *, body: PatchTags) -> TagsChanged:

@@ -16,7 +16,7 @@ def _refuse_immutable(value: Any) -> Any:
             "immutable-field",
             f"{', '.join(named)} can't change once a knowledge base exists. Create another knowledge base with the "
             "same tag_ids and the new values, and delete this one when that is active.",
-            extra={"fields": [{"field": name, "message": "This field is immutable"} for name in named]},
+            extra={"fields": [{"field": name, "message": "can't change"} for name in named]},
         )
     return value
 

@@ -103,7 +103,7 @@ class ProviderKeys:
                 raise invalid_field("api_base", "must be the address of your Azure OpenAI resource")
             return None
         if needed is None:
-            raise invalid_field("api_base", "This provider has a fixed address; leave api_base out")
+            raise invalid_field("api_base", "must be left out: this provider has a fixed address")
         address = api_base.rstrip("/")
         if not self._allow_private and not await _is_public(provider, address):
             raise invalid_field("api_base", "must be an https address of a public server")

@@ -43,7 +43,7 @@ async def sum_usage(
         at_most=MAX_ROWS + 1,
     )
     if len(charged) > MAX_ROWS:
-        raise invalid_field("group_by", f"There are more than {MAX_ROWS} rows: give fewer names or a shorter range")
+        raise invalid_field("group_by", f"has more than {MAX_ROWS:,} rows: give fewer names or a shorter range")
     if list(by) == ["day"]:
         charged = _with_all_days(charged, since=since, until=until)
     names = await _names(database, caller.organization_id, charged)

@@ -1,6 +1,6 @@
 """Returns errors as RFC 9457 `application/problem+json`: a stable slug as `type`, and a `detail` that says what to do.
 
-A problem repeats nothing of the request but the names of its fields.
+A problem repeats the names of fields, and of their values what `kb_contracts.reasons` shows.
 """
 
 import math
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from kb_contracts.api.problems import STATUSES
+from kb_contracts.reasons.field_reasons import Reason, reasons_of
 from kb_shared.errors import (
     BudgetExhausted,
     KbError,
@@ -26,12 +27,12 @@ from kb_shared.errors import (
     TransientError,
     UnknownPrice,
 )
+from kb_shared.http.query_parameters import declared_schema
 from kb_shared.http.request_context import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from kb_shared.http.request_context import problem_body, request_id_of
 from kb_shared.mongo.database import mongo_errors
 
 MAX_FIELDS = 20
-MAX_FIELD_NAME_CHARACTERS = 200
 DEFAULT_RETRY_AFTER_S = 1.0
 
 JsonResponses = dict[int | str, dict[str, Any]]
@@ -91,8 +92,22 @@ async def _request_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    fields = [field_problem(found["loc"], found["msg"]) for found in error.errors()[:MAX_FIELDS]]
-    return await _request_error(request, invalid_fields(fields))
+    return await _request_error(request, invalid(parameter_reasons(request, error)))
+
+
+def parameter_reasons(request: Request, error: RequestValidationError) -> list[Reason]:
+    """Return why the parameters of a request are refused, by their names."""
+    # The first part is body, query or path; a caller knows it.
+    errors: list[Any] = [{**each, "loc": each["loc"][1:]} for each in error.errors()]
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    if dependant is None:
+        return reasons_of(errors)
+    return reasons_of(errors, declared_schema(dependant, {each["loc"][0] for each in errors if each["loc"]}))
+
+
+def invalid(found: Sequence[Reason], *, whole: str = "body") -> RequestError:
+    """Create the error of a request that has `found`; calls the field that is all of it `whole`."""
+    return invalid_fields([{"field": each.field or whole, "message": each.message} for each in found[:MAX_FIELDS]])
 
 
 def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
@@ -108,13 +123,6 @@ def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
 
 def invalid_field(field: str, message: str) -> RequestError:
     return invalid_fields([{"field": field, "message": message}])
-
-
-def field_problem(location: Sequence[object], message: str) -> dict[str, str]:
-    """Describe a problem of the field at `location`, which has the form that pydantic uses."""
-    # The first part is body, query or path; a caller knows it.
-    parts = [str(part) for part in location[1:]] or [str(location[0])]
-    return {"field": ".".join(parts)[:MAX_FIELD_NAME_CHARACTERS], "message": message}
 
 
 async def _routing_error(request: Request, error: Exception) -> JSONResponse:

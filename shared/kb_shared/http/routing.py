@@ -19,6 +19,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kb_contracts import strict_json
+from kb_contracts.reasons.field_reasons import reasons
+from kb_contracts.reasons.sentences import unknown_field
+from kb_contracts.reasons.shown_values import plain
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
 from kb_shared.http import audit, idempotency, limited_keys, problems
@@ -33,8 +36,6 @@ from kb_shared.mongo.database import Database
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
 REREAD_TIMEOUT_S: Final = 3.0
 """Seconds to read a key again before an error is returned."""
-MAX_ERRORS: Final = 1_000
-"""Number of errors of a body up to which they are listed. Listing more would take too long."""
 
 
 HandleRequest: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -207,28 +208,17 @@ def _validated(received: bytes, body: TypeAdapter[Any], limits: BodyLimits) -> A
     try:
         return body.validate_python(parsed)
     except ValidationError as invalid:
-        raise _invalid_body(invalid) from None
-
-
-def _invalid_body(invalid: ValidationError) -> RequestError:
-    if invalid.error_count() > MAX_ERRORS:
-        return problems.invalid_field("body", f"Has {invalid.error_count()} errors, too many to list")
-    found = invalid.errors(include_url=False, include_context=False, include_input=False)
-    return problems.invalid_fields(
-        [problems.field_problem(("body", *each["loc"]), each["msg"]) for each in found[: problems.MAX_FIELDS]]
-    )
+        raise problems.invalid(reasons(invalid, body)) from None
 
 
 def _check_query(request: Request, known: set[str]) -> None:
     given = [name for name, _ in request.query_params.multi_items()]
     wrong = [
-        {"field": name[: problems.MAX_FIELD_NAME_CHARACTERS], "message": "This query parameter does not exist"}
+        {"field": plain(name), "message": unknown_field(name, sorted(known), noun="a query parameter")}
         for name in dict.fromkeys(given)
         if name not in known
     ]
-    wrong += [
-        {"field": name, "message": "Give this query parameter once"} for name in sorted(known) if given.count(name) > 1
-    ]
+    wrong += [{"field": name, "message": "must be given once"} for name in sorted(known) if given.count(name) > 1]
     if wrong:
         raise problems.invalid_fields(wrong[: problems.MAX_FIELDS])
 

@@ -13,13 +13,13 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app
 from kb_contracts import strict_json
+from kb_contracts.reasons.field_reasons import MAX_ERRORS
 from kb_contracts.strict_json import MAX_VALUES
 from kb_shared.errors import RequestError
 from kb_shared.http import routing
 from kb_shared.http.admission import Admission, long_running
 from kb_shared.http.body_limits import MAX_BODY_BYTES
 from kb_shared.http.large_bodies import LARGE_BYTES, MAX_IN_MEMORY_OF_ORGANIZATION
-from kb_shared.http.routing import MAX_ERRORS
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until

@@ -87,7 +87,7 @@ async def list_all(
 ) -> DocumentPage:
     """List the documents of the organization, with the knowledge bases that each is in."""
     if in_no_kb and (kb_id is not None or status in ("indexed", "empty")):
-        raise invalid_field("in_no_kb", "Leave it out, or leave out `kb_id` and the status `indexed` or `empty`")
+        raise invalid_field("in_no_kb", "must be left out with `kb_id` or the status `indexed` or `empty`")
     wanted = DocumentsWanted(
         status=status,
         tag_id=tag_id,

@@ -3,12 +3,11 @@
 docs/reference/kbx.md describes it for other programs.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
@@ -203,20 +202,6 @@ def write_metadata(values: Mapping[str, Any]) -> dict[str, Any]:
 def now() -> datetime:
     """Return the time in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
-
-
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_$.,()\[\]-]{1,64}")
-
-
-def describe_problems(error: ValidationError) -> str:
-    """Say which fields are wrong and why, without their content, which may be anything."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{_path(problem['loc'])}: {problem['msg']}" for problem in problems[:3])
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    parts = (str(part) for part in location)
-    return ".".join(part if _PLAIN.fullmatch(part) else "?" for part in parts) or "JSON"
 
 
 CHUNKERS: Final[tuple[str, ...]] = get_args(FileChunker)

@@ -19,6 +19,7 @@ from typing import Final, Self, TypeVar
 
 from pydantic import ValidationError
 
+from kb_contracts.reasons.field_reasons import describe
 from kb_reconciler.export.kbx import (
     BYTES_PER_NUMBER,
     CONFIGURATION,
@@ -39,7 +40,6 @@ from kb_reconciler.export.kbx import (
     TextLine,
     UnreadableFile,
     VectorLine,
-    describe_problems,
 )
 
 MAX_RATIO: Final = 100
@@ -293,6 +293,6 @@ def _parse(model: type[M], written: bytes, where: str) -> M:
     try:
         return model.model_validate_json(written)
     except ValidationError as error:
-        raise UnreadableFile(f"{where}: {describe_problems(error)}") from None
+        raise UnreadableFile(f"{where}: {describe(error, model, whole='JSON', most=3)}") from None
     except (ValueError, RecursionError, OverflowError):
         raise UnreadableFile(f"{where}: not JSON") from None

@@ -83,4 +83,4 @@ def _find(tools: Sequence[KnowledgeBaseTool], tool_id: str) -> None:
 
 def _require_free_name(name: str | None, taken: Collection[str]) -> None:
     if name in taken:
-        raise invalid_field("tool_name", "Another tool of this agent has this name")
+        raise invalid_field("tool_name", "must be another name: a tool of this agent has this one")

@@ -34,4 +34,4 @@ def _compile(info_type: str, template: FormatterTemplate) -> SectionFormatter:
 
 
 def _invalid(info_type: str, error: UnusableTemplate) -> RequestError:
-    return invalid_field(f"formatters.{info_type}.template", f"The template {error}")
+    return invalid_field(f"formatters.{info_type}.template", f"the template {error}")

@@ -17,6 +17,7 @@ from kb_client.errors import ApiError, KbClientError
 from kb_search.mcp.entry_tools import ENTRY_TOOLS
 from kb_search.mcp.knowledge_base_tools import KNOWLEDGE_BASE_TOOLS
 from kb_search.mcp.management_tool import ManagementTool
+from kb_search.runs.knowledge_tools import check_arguments
 from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.authentication import Caller
 from kb_shared.providers.public_transport import tls_context
@@ -51,10 +52,10 @@ class Management:
         """Call a tool that the caller may call, with the key of the caller.
 
         Raises:
-            ValidationError: The arguments are not those of the tool.
+            UnusableCall: The arguments are not those of the tool.
         """
         url, tool = self._url_and_tool[name]
-        parsed = tool.arguments.model_validate(arguments)
+        parsed = check_arguments(tool.arguments, arguments)
         client = AsyncClient(
             url, organization=caller.organization_id, api_key=key, timeout_s=TIMEOUT_S, http=self._http
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import structlog
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 from pymongo.errors import PyMongoError
 
 from kb_contracts.api.model import StrictModel
@@ -30,7 +30,13 @@ from kb_search.mcp.tool_results import (
 )
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
-from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
+from kb_search.runs.knowledge_tools import (
+    DEFAULT_TOP_K,
+    SearchArguments,
+    UnusableCall,
+    build_search_parameters,
+    check_arguments,
+)
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
@@ -226,8 +232,8 @@ class McpTools:
                 if self._management.has_tool(name, of=caller):
                     return await self._management.call(caller, key, name=name, arguments=arguments)
                 return await self._call_tool(caller, name, arguments)
-        except ValidationError as invalid:
-            return _failure(describe_problems(invalid))
+        except UnusableCall as unusable:
+            return _failure(str(unusable))
         except KbError as error:
             return _failure(as_request_error(error).detail)
         except PyMongoError:
@@ -236,14 +242,14 @@ class McpTools:
 
     async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         if name == SEARCH:
-            return await self._search_knowledge_bases(caller, _KnowledgeBaseSearchArguments.model_validate(arguments))
+            return await self._search_knowledge_bases(caller, check_arguments(_KnowledgeBaseSearchArguments, arguments))
         if name == ENTRIES:
-            return await self._search_entries(caller, _EntrySearchArguments.model_validate(arguments))
+            return await self._search_entries(caller, check_arguments(_EntrySearchArguments, arguments))
         if name == LIST:
-            _NoArguments.model_validate(arguments)
+            check_arguments(_NoArguments, arguments)
             return await self._list_knowledge_bases(caller)
         if name == CHUNKS:
-            return await self._read_chunks(caller, _ChunksArguments.model_validate(arguments))
+            return await self._read_chunks(caller, check_arguments(_ChunksArguments, arguments))
         available = ", ".join(tool.name for tool in self.available_to(caller))
         return _failure(f"Unknown tool. Available tools: {available}.")
 

@@ -6,14 +6,15 @@ The organization, the KBs and the limits never come from the model. Its argument
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from kb_contracts import strict_json
 from kb_contracts.api.model import StrictModel, Timestamp
 from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP_K
 from kb_contracts.documents import storable
+from kb_contracts.reasons.field_reasons import describe
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
 from kb_shared.chat.completion import Tool, ToolCall
@@ -26,6 +27,9 @@ PROMPTS_TOOL: Final = "search_knowledge_base"
 PROMPTS_TOOL_DESCRIPTION: Final = (
     "Search the knowledge base for passages about a question. Returns numbered passages to cite."
 )
+
+
+Arguments = TypeVar("Arguments", bound=BaseModel)
 
 
 class UnusableCall(Exception):
@@ -191,16 +195,13 @@ def _parse_arguments(arguments: str) -> SearchArguments:
         parsed = strict_json.parse(arguments.encode(errors="surrogatepass"))
     except ValueError as error:
         raise UnusableCall(f"The arguments are not JSON: {error}.") from None
+    return check_arguments(SearchArguments, parsed)
+
+
+def check_arguments(model: type[Arguments], arguments: object) -> Arguments:
+    """Return the arguments of a call. Raises UnusableCall if they are not those of the tool."""
     try:
-        return SearchArguments.model_validate(parsed)
+        return model.model_validate(arguments)
     except ValidationError as invalid:
-        raise UnusableCall(describe_problems(invalid)) from None
-
-
-def describe_problems(invalid: ValidationError) -> str:
-    """Describe invalid arguments of a tool to the model."""
-    problems = [
-        f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"
-        for error in invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
-    ]
-    return f"The arguments can't be used: {'; '.join(problems)}."
+        problems = describe(invalid, model, whole="arguments", most=MAX_PROBLEMS)
+        raise UnusableCall(f"The arguments can't be used: {problems}.") from None

@@ -125,7 +125,7 @@ class Preparation:
         try:
             await self._thread.work(organization_id, partial(check_schema, schema))
         except UnusableSchema as problem:
-            raise invalid_field(field, f"The schema {problem}") from None
+            raise invalid_field(field, f"the schema {problem}") from None
 
     async def require_model(self, organization_id: str, name: str) -> ChatModel:
         """Return the model. Raises RequestError 422 if the organization can't use it."""
@@ -210,18 +210,16 @@ def read_injection(request: RunRequest, stored: str | None) -> InjectionSource |
     if stored is None:
         for name in ("entity_id", "variables", "attachments"):
             if getattr(request, name):
-                raise invalid_field(name, "There is no prompt or agent with a template that would use it; leave it out")
+                raise invalid_field(name, "must be left out: no prompt or agent has a template that would use it")
         return None
     injection = PromptInjection.model_validate_json(stored)
     if unknown := unknown_variables(injection, request.variables):
-        raise invalid_field("variables", f"The template has no placeholder for: {', '.join(unknown)}")
+        raise invalid_field("variables", f"must be placeholders of the template, unlike {', '.join(unknown)}")
     if request.attachments and "attachments" not in placeholders(injection.template or DEFAULT_TEMPLATE):
-        raise invalid_field(
-            "attachments", "The template has no placeholder {{ attachments }}; add it or leave this out"
-        )
+        raise invalid_field("attachments", "must be left out: the template has no placeholder {{ attachments }}")
     takes_entity = injection.knowledge.entity_from == "request"
     if request.entity_id is not None and not takes_entity:
-        raise invalid_field("entity_id", "The prompt or agent does not say `entity_from: request`; leave it out")
+        raise invalid_field("entity_id", "must be left out: the prompt or agent does not say `entity_from: request`")
     entity_id = request.entity_id if takes_entity else injection.knowledge.entity_id
     return InjectionSource(injection, entity_id, request.variables, request.attachments)
 
