@@ -85,7 +85,9 @@ def decode(
     """
     if value is not None and len(value) > MAX_EVENT_BYTES:
         raise Rejected(
-            "too-large", f"{len(value)} bytes; at most {MAX_EVENT_BYTES}: store the text first and send its text_ref"
+            "too-large",
+            f"the value must have at most {MAX_EVENT_BYTES:,} bytes, not {len(value):,}: store the text first and send "
+            "its text_ref",
         )
     event = read_event(value, headers)
     if written_at is not None:

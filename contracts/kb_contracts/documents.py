@@ -18,6 +18,7 @@ from pydantic import (
 from kb_contracts.cloudevents import Moment, Payload
 from kb_contracts.identifiers import Identifier
 from kb_contracts.reasons.field_reasons import wrong_field
+from kb_contracts.reasons.sentences import HALF_A_PAIR
 
 MAX_TAGS: Final = 1_000
 MAX_METADATA_KEYS: Final = 100
@@ -36,7 +37,7 @@ def storable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("must not contain half of a surrogate pair: send valid Unicode") from None
+        raise ValueError(HALF_A_PAIR) from None
     return text
 
 

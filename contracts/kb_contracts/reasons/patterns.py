@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _CLASS: Final = re.compile(r"\[(?P<characters>[^\]^][^\]]*)\](?:\{(?:(?P<least>\d+),)?(?P<most>\d+)\})?")
-_LIST: Final = re.compile(r"\^(?P<one>.+?)\((?:\?:)?,\(?(?P=one)\)?\)(?:\*|\{0,(?P<more>\d+)\})\$")
-_CHOICE: Final = re.compile(r"\((?:\?:)?(?P<names>[\w.]+(?:\|[\w.]+)+)\)|(?P<plain>[\w.\\]+(?:\|[\w.\\]+)+)")
+_LIST: Final = re.compile(r"\^(?P<one>.+?)\((?:\?:)?,(?P=one)\)(?:\*|\{0,(?P<more>\d+)\})\$")
+_CHOICE: Final = re.compile(r"\((?:\?:)?(?P<names>[\w.\\]+(?:\|[\w.\\]+)+)\)")
 _RANGE: Final = re.compile(r"\w-\w|.")
 _CONTROL_NAMES: Final = {"\x00": "NUL", "\t": "a tab", "\n": "a line break", "\r": "a carriage return", " ": "a space"}
 
@@ -95,7 +95,7 @@ def _list_form(found: re.Match[str]) -> Form:
     if characters := _CLASS.fullmatch(one):
         return Form(f"be {number} with commas between, each {_of_class(characters)}", is_code=True)
     if names := _CHOICE.fullmatch(one):
-        choices = (names["names"] or names["plain"]).replace("\\", "").split("|")
+        choices = names["names"].replace("\\", "").split("|")
         return Form(f"be {number} of {', '.join(choices)}, with commas between", is_code=True)
     return _UNKNOWN
 

@@ -12,6 +12,7 @@ from kb_contracts.reasons.patterns import form_of
 Schema: TypeAlias = Mapping[str, Any]
 
 DATE_TIME_EXAMPLE: Final = "2026-01-31T12:00:00Z"
+MOST_NAMES_OF_KIND: Final = 3
 _ANY: Final[Schema] = {"type": "any"}
 _INNER: Final = ("schema", "lax_schema", "python_schema")
 """Where a node that only wraps another one keeps it."""
@@ -118,10 +119,15 @@ class Node:
         elif self.type in {"literal", "enum"}:
             yield from _choices_in_words(self.schema)
         elif self.type in _FIELDS:
-            required = self.required_names()
-            yield f"an object with {' and '.join(required)}" if 0 < len(required) <= 3 else "an object"
+            yield self._kind_of_object()
         else:
             yield "a list" if self.type in _LISTS else _KINDS.get(self.type, "any value")
+
+    def _kind_of_object(self) -> str:
+        required = self.required_names()
+        if len(required) == 1 and self.child(required[0]).type == "datetime":
+            return f'a date {{"{required[0]}": "{DATE_TIME_EXAMPLE}"}}'
+        return f"an object with {' and '.join(required)}" if 0 < len(required) <= MOST_NAMES_OF_KIND else "an object"
 
     def _at(self, schema: Schema) -> "Node":
         return _resolve(schema, self.definitions, is_private=self.is_private)

@@ -13,6 +13,7 @@ from kb_contracts.reasons.shown_values import is_plain, shown
 from kb_contracts.reasons.times import fault_of_time
 
 MAX_NAMES: Final = 12
+HALF_A_PAIR: Final = "must not contain half of a surrogate pair: send valid Unicode"
 _TIME: Final = f"a date-time such as {DATE_TIME_EXAMPLE}"
 _OTHER: Final = "must have the form that the reference describes"
 _KINDS: Final[Mapping[str, str]] = {
@@ -35,7 +36,6 @@ _KINDS: Final[Mapping[str, str]] = {
     "iterable_type": "a list",
     "none_required": "null",
     "string_type": "a text",
-    "string_unicode": "a text of valid Unicode",
     "string_not_ascii": "a text of ASCII characters",
     "bytes_type": "a text",
     "json_type": "a text",
@@ -255,6 +255,7 @@ _WRITERS: Final[Mapping[str, Callable[[ErrorDetails, Node], str]]] = {
     "url_scheme": _scheme,
     **dict.fromkeys(_BOUNDS, _bound),
     **dict.fromkeys(_LIMITS, _limit),
+    "string_unicode": lambda *_: HALF_A_PAIR,
     "frozen_field": lambda *_: "can't be changed",
     "frozen_instance": lambda *_: "can't be changed",
     "invalid_key": lambda *_: "must have texts as names",

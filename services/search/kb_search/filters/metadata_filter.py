@@ -26,7 +26,9 @@ from kb_contracts.api.metadata_filter import (
     METADATA_KEY_PATTERN,
 )
 from kb_contracts.api.model import Timestamp
-from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS
+from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS, storable
+from kb_contracts.reasons.schema_nodes import node_of
+from kb_contracts.reasons.sentences import wrong_time
 from kb_search.filters.filter_clauses import (
     AllHold,
     AnyHolds,
@@ -178,28 +180,23 @@ def _scalar(value: object, field: str) -> Scalar:
             raise FilterError(field, "must be a finite number, an integer within 64 bits", reason="value")
         case dict() if _is_date(value):
             return _date(value[DATE], field)
-    raise FilterError(field, "must be a string, number, boolean or $date, or a list of them", reason="value")
+    raise FilterError(field, "must be a text, a number, true or false or a $date, or a list of them", reason="value")
 
 
 def _date(value: object, field: str) -> datetime:
     try:
         return _TIMESTAMP.validate_python(value)
     except ValidationError:
-        raise FilterError(
-            field, "must have an RFC 3339 time with its offset as $date, such as 2026-01-31T12:00:00Z", reason="value"
-        ) from None
+        raise FilterError(field, f"its $date {wrong_time(value, node_of(_TIMESTAMP))}", reason="value") from None
 
 
 def _string(value: str, field: str) -> str:
     if len(value) > MAX_METADATA_VALUE_CHARACTERS:
-        raise FilterError(field, f"must be at most {MAX_METADATA_VALUE_CHARACTERS} characters", reason="size")
-    if "\x00" in value:
-        raise FilterError(field, "must not contain NUL characters", reason="value")
+        raise FilterError(field, f"must have at most {MAX_METADATA_VALUE_CHARACTERS:,} characters", reason="size")
     try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FilterError(field, "must be valid Unicode without lone surrogates", reason="value") from None
-    return value
+        return storable(value)
+    except ValueError as error:
+        raise FilterError(field, str(error), reason="value") from None
 
 
 def _clause(key: str, operator: Operator, *, values: list[Scalar], field: str) -> Clause:
@@ -237,12 +234,12 @@ def _clause_of_metadata(key: str, operator: Operator, *, values: list[Scalar], f
         case "$contains":
             raise FilterError(field, "$contains works only on document_name", reason="operator")
     if isinstance(values[0], bool):
-        raise FilterError(field, f"{operator} takes a string, a number or a $date", reason="value")
+        raise FilterError(field, f"{operator} takes a text, a number or a $date", reason="value")
     return MetadataCompared(key, operator, values[0], field)
 
 
 def _only_strings(values: Iterable[Scalar], field: str) -> Iterator[str]:
     for value in values:
         if not isinstance(value, str):
-            raise FilterError(field, "must be a string or a list of strings", reason="value")
+            raise FilterError(field, "must be a text or a list of texts", reason="value")
         yield value
