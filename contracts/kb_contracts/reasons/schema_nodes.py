@@ -42,7 +42,6 @@ class Node:
 
     schema: Schema
     definitions: Mapping[str, Schema]
-    may_be_null: bool = False
     is_private: bool = False
     """Whether nothing that stands here or below may be repeated, whatever its form."""
 
@@ -99,7 +98,7 @@ class Node:
 
     def kinds(self) -> list[str]:
         """Say in the words of JSON what may stand here."""
-        return list(dict.fromkeys([*self._kinds(), *(["null"] if self.may_be_null else [])]))
+        return list(dict.fromkeys(self._kinds()))
 
     def may_be_shown(self) -> bool:
         """Return whether texts that are wrong here may be repeated: only where no free text is allowed."""
@@ -141,7 +140,6 @@ def node_of(model: Any, *, is_private: bool = False) -> Node:
 
 def _resolve(schema: Any, definitions: Mapping[str, Schema], *, is_private: bool) -> Node:
     """Follow references and wrappings to the node that says what is allowed."""
-    may_be_null = False
     while True:
         kind = schema["type"]
         if kind == "definitions":
@@ -152,10 +150,10 @@ def _resolve(schema: Any, definitions: Mapping[str, Schema], *, is_private: bool
         elif kind == "chain":
             schema = schema["steps"][0]
         elif kind not in _LEAVES and (inner := next((schema[name] for name in _INNER if name in schema), None)):
-            may_be_null |= kind == "nullable"
+            # That null is allowed, too, is left out: who sends something else does not mean null.
             schema = inner
         else:
-            return Node(schema, definitions, may_be_null, is_private)
+            return Node(schema, definitions, is_private)
 
 
 def _public_name(name: str, field: Mapping[str, Any]) -> str:

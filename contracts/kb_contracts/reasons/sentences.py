@@ -188,7 +188,7 @@ def _of_kind(error: ErrorDetails, node: Node) -> str:
     kind = _KINDS.get(error["type"])
     if kind is None:
         return _OTHER
-    return wrong_kind([kind, *(["null"] if node.may_be_null else [])], error["input"], node)
+    return wrong_kind([kind], error["input"], node)
 
 
 def _bound(error: ErrorDetails, node: Node) -> str:

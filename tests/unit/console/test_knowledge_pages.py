@@ -131,11 +131,11 @@ async def test_a_source_keeps_its_file_unless_another_one_is_sent(reader: httpx.
 
 
 async def test_a_refused_configuration_is_shown_beside_its_field(reader: httpx.AsyncClient, api: FakeApi) -> None:
-    fields = [{"field": "config.url", "message": "Input should be a public address"}]
+    fields = [{"field": "config.url", "message": "must be a public address"}]
     api.refuse("POST /knowledge-sources", 422, "validation-error", fields=fields)
     form = {"kind": "url_crawl", "label": "Site", "url": "http://10.0.0.1/", "depth": "2", "prefixes": "/a\r\n/b"}
     shown = await reader.post(f"{KNOWLEDGE}/sources/uploads", data=form)
-    assert '<small class="problem" id="url-problem">Input should be a public address' in shown.text
+    assert '<small class="problem" id="url-problem">must be a public address' in shown.text
     assert api.bodies["POST /knowledge-sources"]["config"]["prefixes"] == ["/a", "/b"]
 
 

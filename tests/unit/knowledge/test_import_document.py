@@ -48,17 +48,26 @@ def test_all_items_of_a_valid_document_are_read() -> None:
     ("change", "reason"),
     [
         ({"content": " \n "}, "content: must contain at least one visible character"),
-        ({"content": "a\x00b"}, "content: contains NUL characters; remove them"),
+        ({"content": "a\x00b"}, "content: must not contain NUL characters: remove them"),
         (
             {"knowledge_type": "wisdom"},
-            "knowledge_type: must be 'fact', 'instruction', 'preference', 'procedure', 'note' or 'episodic'",
+            (
+                'knowledge_type: must be "fact", "instruction", "preference", "procedure", "note" or "episodic", '
+                "not a text of 6 characters"
+            ),
         ),
-        ({"entity_id": "alice"}, "entity_id: must have the form type:name, such as user:alice, without spaces"),
-        ({"type": "Rule"}, "type: must have 1 to 40 small letters, digits and underscores"),
-        ({"tags": ["kb.knowledge"]}, "tags: tags that begin with kb. are reserved; choose another name"),
+        (
+            {"entity_id": "alice"},
+            "entity_id: must have the form type:name, such as user:alice, without spaces, not a text of 5 characters",
+        ),
+        ({"type": "Rule"}, "type: must be 1 to 40 of a-z 0-9 _, not a text of 4 characters: character 1 is R"),
+        ({"tags": ["kb.knowledge"]}, "tags.0: must not begin with kb., which is reserved: choose another name"),
         (
             {"content": "x" * 8_001, "embedding_text": "y"},
-            "content may have at most 8000 characters with an embedding_text; shorten it or leave embedding_text out",
+            (
+                "content: must have at most 8,000 characters with an embedding_text, not 8,001: shorten it or leave "
+                "embedding_text out"
+            ),
         ),
     ],
 )
