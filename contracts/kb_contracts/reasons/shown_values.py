@@ -10,7 +10,7 @@ from kb_contracts.reasons.schema_nodes import Node
 
 MAX_SHOWN_CHARACTERS: Final = 40
 _NUMBER_OR_TIME: Final = re.compile(r"[+-]?\.?\d[\w+\-.,:/% \[\]]{0,63}", re.ASCII)
-_WORD: Final = re.compile(r"[\w.+-]{1,16}", re.ASCII)
+_WORD: Final = re.compile(r"[+-]?(?:nan|inf|infinity|null|none|nil|undefined|true|false|yes|no|on|off)", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_$.-]{1,64}")
 
 
