@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from kb_client.errors import ApiError, UnexpectedAnswer, class_of_status
 from kb_client.problems import BY_SLUG
 from kb_contracts.api.problems import FieldProblem
+from kb_contracts.reasons.field_reasons import reasons
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -26,7 +27,7 @@ def parse_answer(response: httpx.Response, model: type[R]) -> R:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        where = [".".join(map(str, each["loc"])) or "the whole" for each in error.errors(include_input=False)[:3]]
+        where = [each.field or "the whole" for each in reasons(error, model, quotes=False)[:3]]
         reason = f"{model.__name__} can't be read: {', '.join(where)}"
     # The error of pydantic contains the answer, which may have texts.
     raise UnexpectedAnswer(

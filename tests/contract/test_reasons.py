@@ -5,12 +5,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core._pydantic_core import list_all_errors
 
@@ -108,6 +108,17 @@ def test_an_error_of_another_program_does_not_repeat_its_words() -> None:
     details = InitErrorDetails(type=error, loc=("a",), input="private")
     found = describe(ValidationError.from_exception_data("x", [details]), Any)
     assert found == "a: must have the form that the reference describes"
+
+
+def _as_ascii(text: str) -> str:
+    text.encode("ascii")
+    return text
+
+
+def test_an_error_of_a_library_within_a_validator_does_not_repeat_its_words() -> None:
+    error = _refused(Annotated[str, AfterValidator(_as_ascii)], "pass\u00fc")
+    assert error is not None
+    assert describe(error, str) == "value: must have the form that the reference describes"
 
 
 @given(st.sampled_from(sorted(OcrCompleted.model_fields)), json_values)

@@ -1,4 +1,4 @@
-"""Faults of curated knowledge: what templates may do, what a retrieval returns, and what reasons repeat."""
+"""Faults of curated knowledge: what templates may do, and what a retrieval returns."""
 
 from typing import Final
 
@@ -35,15 +35,6 @@ MUTANTS: Final = (
         old="_rank(piece) > _rank(known)",
         new="_rank(piece) != _rank(known)",
         caught_by=in_file(f"{_TESTS}/test_formatting.py", "test_merging_keeps_each_piece_once_with_its_highest_score"),
-    ),
-    Mutant(
-        "reason-repeats-names-of-the-author",
-        f"{_KNOWLEDGE}/validation_reasons.py",
-        old='return f"has an unknown field; the',
-        new='return f"has the unknown field {field}; the',
-        caught_by=in_file(
-            f"{_TESTS}/test_import_document.py", "test_a_reason_quotes_neither_values_nor_names_of_the_author"
-        ),
     ),
     Mutant(
         "pieces-of-other-entities",

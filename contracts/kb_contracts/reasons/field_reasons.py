@@ -56,12 +56,12 @@ def reasons_of(errors: Sequence[ErrorDetails], node: Node = _NO_SCHEMA) -> list[
     return list(dict.fromkeys(_of_node(located, node, (), _NO_SCHEMA)))
 
 
-def why_not(adapter: TypeAdapter[Any], value: object) -> list[Reason]:
+def why_not(adapter: TypeAdapter[Any], value: object, *, quotes: bool = True) -> list[Reason]:
     """Return why `value` is refused; nothing if it is not."""
     try:
         adapter.validate_python(value)
     except ValidationError as error:
-        return reasons(error, adapter)
+        return reasons(error, adapter, quotes=quotes)
     return []
 
 

@@ -78,8 +78,9 @@ def form_of(pattern: str) -> Form:
 
 def first_forbidden(text: str, allowed: str) -> str | None:
     """Say which character of `text` is the first that may not stand in it: where it is, and what."""
-    found = next((at for at, each in enumerate(text) if not re.fullmatch(allowed, each)), None)
-    return None if found is None else f"character {found + 1} is {_name_of_character(text[found])}"
+    beginning = re.match(f"{allowed}*", text)
+    at = beginning.end() if beginning else 0
+    return f"character {at + 1} is {_name_of_character(text[at])}" if at < len(text) else None
 
 
 def _of_class(found: re.Match[str]) -> str:

@@ -1,0 +1,82 @@
+"""Faults of reasons: what an error repeats, and what its receiver does not learn."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_REASONS: Final = "contracts/kb_contracts/reasons"
+_TESTS: Final = "tests/contract/test_reasons.py"
+_SNAPSHOT: Final = in_file(_TESTS, "test_each_wrong_event_has_the_reason_that_was_agreed_on")
+_PRIVATE: Final = "test_no_part_of_a_private_text_is_repeated"
+
+MUTANTS: Final = (
+    Mutant(
+        "reason-repeats-names-of-the-author",
+        f"{_REASONS}/field_reasons.py",
+        old="isinstance(part, int) or not node.is_private or part in node.field_names()",
+        new="True",
+        caught_by=(
+            *in_file(
+                "tests/unit/knowledge/test_import_document.py",
+                "test_a_reason_quotes_neither_values_nor_names_of_the_author",
+            ),
+            *in_file(_TESTS, "test_nothing_is_quoted_where_names_and_values_may_be_secrets"),
+        ),
+    ),
+    Mutant(
+        "reason-repeats-any-text",
+        f"{_REASONS}/shown_values.py",
+        old="case str() if node.may_be_shown() and _looks_like(value, node):",
+        new="case str():",
+        caught_by=in_file(_TESTS, _PRIVATE),
+    ),
+    Mutant(
+        "reason-repeats-a-text-in-the-place-of-a-number",
+        f"{_REASONS}/shown_values.py",
+        old="case str() if node.may_be_shown() and _looks_like(value, node):",
+        new="case str() if node.may_be_shown():",
+        caught_by=in_file(_TESTS, _PRIVATE),
+    ),
+    Mutant(
+        "reason-repeats-a-number-in-the-place-of-a-text",
+        f"{_REASONS}/shown_values.py",
+        old='if _takes_scalars(node) else "a number"',
+        new='if True else "a number"',
+        caught_by=in_file(_TESTS, "test_a_number_in_place_of_a_free_text_is_not_repeated"),
+    ),
+    Mutant(
+        "reason-repeats-any-name",
+        f"{_REASONS}/shown_values.py",
+        old='return name if _PLAIN.fullmatch(name) else "?"',
+        new="return name",
+        caught_by=in_file(_TESTS, _PRIVATE),
+    ),
+    Mutant(
+        "reason-repeats-the-name-of-metadata",
+        f"{_REASONS}/schema_nodes.py",
+        old='replace(self._at(self.schema.get("keys_schema", _ANY)), is_private=True)',
+        new='replace(self._at(self.schema.get("keys_schema", _ANY)), is_private=False)',
+        caught_by=_SNAPSHOT,
+    ),
+    Mutant(
+        "reason-repeats-the-words-of-a-library",
+        f"{_REASONS}/sentences.py",
+        old="if type(reason) is not ValueError or not str(reason):",
+        new="if not str(reason):",
+        caught_by=in_file(_TESTS, "test_an_error_of_a_library_within_a_validator_does_not_repeat_its_words"),
+    ),
+    Mutant(
+        "reason-names-each-alternative",
+        f"{_REASONS}/field_reasons.py",
+        old="    if node.is_union:\n        yield from _of_union(errors, node, path, parent)\n        return\n",
+        new="",
+        caught_by=_SNAPSHOT,
+    ),
+    Mutant(
+        "event-with-a-name-twice-is-read",
+        f"{_REASONS}/json_text.py",
+        old="if len(value) != len(pairs):",
+        new="if len(value) > len(pairs):",
+        caught_by=_SNAPSHOT,
+    ),
+)
