@@ -9,11 +9,13 @@ import base64
 import binascii
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kb_contracts import strict_json
 from kb_contracts.errors import Rejected
+from kb_contracts.reasons.json_text import NotJson, NotUtf8, to_text
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
 RawEvent = dict[str, Any]
@@ -138,11 +140,10 @@ def _names_event_format(content_type: str | None) -> bool:
 def _parse(value: bytes) -> Any:
     """Parse a value in JSON, also behind a byte order mark or the id of a schema."""
     try:
-        return strict_json.parse_text(remove_schema_id(value).decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise Rejected("not-utf8", f"byte {error.start} is not UTF-8") from None
-    except ValueError as error:
-        raise Rejected("not-json", f"the value is not a JSON document: {error}") from None
+        return strict_json.parse_text(to_text(remove_schema_id(value).removeprefix(BOM_UTF8)))
+    except NotJson as error:
+        reason = "not-utf8" if isinstance(error, NotUtf8) else "not-json"
+        raise Rejected(reason, f"the value is not JSON: {error}") from None
 
 
 def _read_attributes(headers: RecordHeaders) -> RawEvent:
