@@ -300,7 +300,7 @@ WRONG_TEXTS: Final[dict[str, bytes]] = {
     "content_type too long": event(content_type="x" * 129),
     "source_digest a list": event(source_digest=[1]),
     "source_digest too long": event(source_digest="0" * 129),
-    "everything of a wrong type": event(**{name: [] if name != "tag_ids" else 1 for name in DATA}),
+    "everything of a wrong type": event(data={name: [] for name in DATA}, tag_ids=1),
     "data empty": event(data={}),
 }
 WRONG_PAGES: Final[dict[str, bytes]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_CLASS: Final = re.compile(r"\[(?P<characters>[^\]^][^\]]*)\](?:\{(?:(?P<least>\d+),)?(?P<most>\d+)\})?")
+_CLASS: Final = re.compile(r"\[(?P<characters>[^\[\]^][^\[\]]*)\](?:\{(?:(?P<least>\d+),)?(?P<most>\d+)\})?")
 _LIST: Final = re.compile(r"\^(?P<one>.+?)\((?:\?:)?,(?P=one)\)(?:\*|\{0,(?P<more>\d+)\})\$")
 _CHOICE: Final = re.compile(r"\((?:\?:)?(?P<names>[\w.\\]+(?:\|[\w.\\]+)+)\)")
 _RANGE: Final = re.compile(r"\w-\w|.")
@@ -78,7 +78,7 @@ def form_of(pattern: str) -> Form:
 
 def first_forbidden(text: str, allowed: str) -> str | None:
     """Say which character of `text` is the first that may not stand in it: where it is, and what."""
-    beginning = re.match(f"{allowed}*", text)
+    beginning = re.compile(f"{allowed}*").match(text)
     at = beginning.end() if beginning else 0
     return f"character {at + 1} is {_name_of_character(text[at])}" if at < len(text) else None
 

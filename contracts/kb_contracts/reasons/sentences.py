@@ -1,7 +1,6 @@
 """Has the sentence of each error: what is wrong, what is allowed, and the beginning of the value."""
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -171,13 +170,18 @@ def _missing(around: object, *, name: str, parent: Node) -> str:
 def _nearest(name: str, names: Sequence[str]) -> str | None:
     if not is_plain(name):
         return None
-    letters = {re.sub(r"[-_.]", "", each).lower(): each for each in names}
-    found = difflib.get_close_matches(re.sub(r"[-_.]", "", name).lower(), list(letters), n=1, cutoff=0.75)
+    letters = {_letters(each): each for each in names}
+    found = difflib.get_close_matches(_letters(name), list(letters), n=1, cutoff=0.75)
     return letters[found[0]] if found else None
 
 
 def _choices(known: Sequence[str]) -> Node:
     return Node({"type": "literal", "expected": list(known)}, {})
+
+
+def _letters(name: str) -> str:
+    """Return a name as it is heard: `documentId` and `document_id` are the same."""
+    return name.replace("_", "").replace("-", "").replace(".", "").lower()
 
 
 def _context(error: ErrorDetails) -> Mapping[str, Any]:
