@@ -55,7 +55,7 @@ async def carry_out_entries(
             continue
         try:
             if each is not given:
-                raise invalid_field("entry", "Input should be an object")
+                raise invalid_field("entry", "must be an object")
             entry = parse(each)
             if failure is not None:
                 raise failure
