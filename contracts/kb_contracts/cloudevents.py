@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from kb_contracts.errors import Rejected
-from kb_contracts.event_forms import RecordHeaders, check_json_media_type, read_event
+from kb_contracts.event_forms import EventHeaders, check_json_media_type, read_event
 from kb_contracts.reasons.field_reasons import describe
 from kb_contracts.reasons.sentences import unknown_choice
 
@@ -69,7 +69,7 @@ def decode(
     value: bytes | None,
     types: Mapping[str, type[P]],
     *,
-    headers: RecordHeaders = (),
+    headers: EventHeaders = (),
     written_at: datetime | None = None,
 ) -> tuple[Envelope, P]:
     """Return envelope and payload of a message of one of `types`.

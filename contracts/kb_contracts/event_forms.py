@@ -17,7 +17,7 @@ from kb_contracts import strict_json
 from kb_contracts.errors import Rejected
 from kb_contracts.reasons.json_text import NotJson, NotUtf8, to_text
 
-RecordHeaders = Sequence[tuple[str, bytes | None]]
+EventHeaders = Sequence[tuple[str, bytes | None]]
 RawEvent = dict[str, Any]
 """Attributes of an event by name, with its `data`; nothing of it is checked."""
 
@@ -48,7 +48,7 @@ _FOREIGN_FORMS: Final[Sequence[tuple[frozenset[str], str]]] = (
 )
 
 
-def read_event(value: bytes | None, headers: RecordHeaders = ()) -> RawEvent:
+def read_event(value: bytes | None, headers: EventHeaders = ()) -> RawEvent:
     """Return the event that a record holds.
 
     Raises:
@@ -67,7 +67,7 @@ def read_event(value: bytes | None, headers: RecordHeaders = ()) -> RawEvent:
     return _unwrap(_remove_wrappings(document))
 
 
-def read_events_leniently(value: bytes | None, headers: RecordHeaders = ()) -> Iterator[RawEvent]:
+def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> Iterator[RawEvent]:
     """Yield what can be read of an event that may have any form, or of each event of a batch. Never raises."""
     try:
         document = _parse(value or b"")
@@ -86,7 +86,7 @@ def read_events_leniently(value: bytes | None, headers: RecordHeaders = ()) -> I
                 yield {**attributes, "data": _remove_wrappings(inner.get("data", inner))}
 
 
-def find_content_type(headers: RecordHeaders) -> str | None:
+def find_content_type(headers: EventHeaders) -> str | None:
     """Return the media type of a record as its headers say it; None if they don't."""
     for name, value in headers:
         if name.lower() in _CONTENT_TYPES and value:
@@ -146,7 +146,7 @@ def _parse(value: bytes) -> Any:
         raise Rejected(reason, f"the value is not JSON: {error}") from None
 
 
-def _read_attributes(headers: RecordHeaders) -> RawEvent:
+def _read_attributes(headers: EventHeaders) -> RawEvent:
     """Read the attributes of binary mode. A null header is none."""
     attributes: RawEvent = {}
     for header, value in headers:

@@ -15,7 +15,7 @@ import structlog
 from bson import ObjectId
 
 from kb_contracts import topics
-from kb_contracts.event_forms import RecordHeaders, read_events_leniently
+from kb_contracts.event_forms import EventHeaders, read_events_leniently
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
@@ -184,7 +184,7 @@ def _shorten(detail: str) -> str:
     return detail[:MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
 
 
-def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: RecordHeaders = ()) -> Owner:
+def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: EventHeaders = ()) -> Owner:
     """Return whose a record of any topic is, as far as its key and its content agree."""
     owners = [_owner_in_key(topic, key), read_content(value, headers)]
     organizations = {owner.organization_id for owner in owners if owner.organization_id is not None}
@@ -207,7 +207,7 @@ class EventIdentity:
     type: str | None = None
 
 
-def read_event_name(value: bytes | None, headers: RecordHeaders = ()) -> EventIdentity:
+def read_event_name(value: bytes | None, headers: EventHeaders = ()) -> EventIdentity:
     """Read id and type of an event, which may have any form."""
     event = next(read_events_leniently(value, headers), {})
     event_id, kind = event.get("id"), event.get("type")

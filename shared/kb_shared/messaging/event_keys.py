@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from kb_contracts.event_forms import RecordHeaders, read_events_leniently, remove_schema_id
+from kb_contracts.event_forms import EventHeaders, read_events_leniently, remove_schema_id
 from kb_contracts.identifiers import is_identifier
 
 _MOST_EVENTS: Final = 1_000
@@ -51,7 +51,7 @@ def read_key(key: bytes | None) -> Owner:
     return NO_OWNER
 
 
-def read_content(value: bytes | None, headers: RecordHeaders = ()) -> Owner:
+def read_content(value: bytes | None, headers: EventHeaders = ()) -> Owner:
     """Return what an event names, in whatever form it is; of a batch, the organization of all its events."""
     events = islice(read_events_leniently(value, headers), _MOST_EVENTS)
     owners = [_read_data(event.get("data")) for event in events]

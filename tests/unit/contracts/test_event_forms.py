@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kb_contracts.cloudevents import decode, encode
 from kb_contracts.documents import DOCUMENT_EVENTS, OcrCompleted
 from kb_contracts.errors import Rejected
-from kb_contracts.event_forms import RecordHeaders, read_events_leniently
+from kb_contracts.event_forms import EventHeaders, read_events_leniently
 
 OCR = OcrCompleted(
     organization_id="acme",
@@ -40,19 +40,19 @@ def without(*names: str, **changes: object) -> dict[str, Any]:
     return {name: value for name, value in (EVENT | changes).items() if name not in names}
 
 
-def binary(*more: tuple[str, bytes | None], prefix: str = "ce_", **changes: str | None) -> RecordHeaders:
+def binary(*more: tuple[str, bytes | None], prefix: str = "ce_", **changes: str | None) -> EventHeaders:
     attributes = {name: value for name, value in (ATTRIBUTES | changes).items() if value is not None}
     return [*((prefix + name, value.encode()) for name, value in attributes.items()), *more]
 
 
-def quoted(headers: RecordHeaders) -> RecordHeaders:
+def quoted(headers: EventHeaders) -> EventHeaders:
     """Quote headers as Spring does with each that it takes for an object."""
     return [(name, json.dumps((value or b"").decode()).encode()) for name, value in headers]
 
 
 JSON_TYPE = ("content-type", b"application/json")
 
-READABLE: dict[str, tuple[bytes, RecordHeaders]] = {
+READABLE: dict[str, tuple[bytes, EventHeaders]] = {
     "structured": (dump(EVENT), [STRUCTURED]),
     "structured, no headers": (dump(EVENT), []),
     "structured, the type of a StringSerializer": (dump(EVENT), [("contentType", b'"text/plain"')]),
@@ -121,7 +121,7 @@ READABLE: dict[str, tuple[bytes, RecordHeaders]] = {
     "binary around an event": (dump(EVENT), binary(JSON_TYPE, type="com.dapr.event.sent")),
 }
 
-REFUSED: dict[str, tuple[bytes | None, RecordHeaders, str, str]] = {
+REFUSED: dict[str, tuple[bytes | None, EventHeaders, str, str]] = {
     "batch": (dump([EVENT]), [], "bad-envelope", "a batch of events"),
     "batch by its type": (
         dump([EVENT]),
@@ -251,7 +251,7 @@ json_documents = st.recursive(
         )
     ),
 )
-def test_whatever_a_record_holds_it_is_an_event_or_a_refusal(value: bytes | None, headers: RecordHeaders) -> None:
+def test_whatever_a_record_holds_it_is_an_event_or_a_refusal(value: bytes | None, headers: EventHeaders) -> None:
     list(read_events_leniently(value, headers))
     try:
         decode(value, DOCUMENT_EVENTS, headers=headers)
