@@ -141,9 +141,10 @@ def _parse(value: bytes) -> Any:
     """Parse a value in JSON, also behind a byte order mark or the id of a schema."""
     try:
         return strict_json.parse_text(to_text(remove_schema_id(value).removeprefix(BOM_UTF8)))
+    except NotUtf8 as error:
+        raise Rejected("not-utf8", f"the value is not JSON: {error}") from None
     except NotJson as error:
-        reason = "not-utf8" if isinstance(error, NotUtf8) else "not-json"
-        raise Rejected(reason, f"the value is not JSON: {error}") from None
+        raise Rejected("not-json", f"the value is not JSON: {error}") from None
 
 
 def _read_attributes(headers: EventHeaders) -> RawEvent:

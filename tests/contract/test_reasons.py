@@ -1,4 +1,4 @@
-"""Whoever is refused hears the same on Kafka and over HTTP: which field, what is wrong, what is allowed."""
+"""A refusal says the same on Kafka and over HTTP: which field, what is wrong, what is allowed."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ from pydantic_core._pydantic_core import list_all_errors
 
 from kb_contracts.cloudevents import Envelope
 from kb_contracts.documents import DOCUMENT_EVENTS, MetadataValue, OcrCompleted, TagIds
-from kb_contracts.reasons.field_reasons import MAX_ERRORS, Reason, describe, reasons, why_not
+from kb_contracts.reasons.field_reasons import MAX_ERRORS, FieldReason, describe, reasons, why_not
 from kb_contracts.reasons.patterns import form_of
 from kb_contracts.reasons.shown_values import MAX_SHOWN_CHARACTERS
 from tests.contract.wrong_events import DATA, ENVELOPE, SNAPSHOT, WRONG, refusal
@@ -60,7 +60,7 @@ def _texts(value: object) -> list[str]:
 
 
 def test_each_wrong_event_has_the_reason_that_was_agreed_on() -> None:
-    """Compare all reasons; `python -m tests.contract.wrong_events` writes those that were agreed on anew."""
+    """Compare all reasons; `python -m tests.contract.wrong_events` writes them again."""
     assert len(WRONG) >= 150
     assert {name: refusal(value) for name, value in WRONG.items()} == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
 
@@ -82,7 +82,9 @@ def test_every_kind_of_error_has_a_sentence_of_ours() -> None:
         if name in {"value_error", "assertion_error"}:
             context = {"error": RuntimeError("must not appear")}
         details = InitErrorDetails(type=name, loc=("field",), input={"a": 1}, ctx=context)
-        (reason,) = reasons(ValidationError.from_exception_data("x", [details]), Any) or [Reason("field", fallback)]
+        (reason,) = reasons(ValidationError.from_exception_data("x", [details]), Any) or [
+            FieldReason("field", fallback)
+        ]
         assert reason.field == "field"
         assert FOREIGN.search(reason.message) is None, name
         assert "must not appear" not in reason.message
@@ -189,7 +191,7 @@ def test_an_identifier_shows_where_it_is_wrong() -> None:
     error = _refused(TagIds, ["hr", "human resources"])
     assert error is not None
     assert reasons(error, TagIds) == [
-        Reason(
+        FieldReason(
             "1",
             'must be 1 to 128 of A-Z a-z 0-9 . _ -, not "human resources": character 6 is a space',
         )
@@ -200,7 +202,7 @@ def test_the_reason_of_one_bad_value_can_be_asked_for() -> None:
     values: TypeAdapter[Any] = TypeAdapter(MetadataValue)
     assert why_not(values, 1) == []
     (reason,) = why_not(values, ["Ada"])
-    assert reason == Reason(
+    assert reason == FieldReason(
         "",
         'must be true or false, a number, a text or a date {"$date": "2026-01-31T12:00:00Z"}, not a list of 1 item',
     )

@@ -1,7 +1,7 @@
 """Wrong events as producers send them, each with a name, and what the system says about them.
 
-After a change of the words, `.venv/bin/python -m tests.contract.wrong_events` writes `reasons.json` anew. Read its diff
-as a producer would.
+After a change of the words, `.venv/bin/python -m tests.contract.wrong_events` writes `reasons.json` again. Read its
+diff as a producer would.
 """
 
 import gzip

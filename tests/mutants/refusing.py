@@ -68,7 +68,7 @@ MUTANTS: Final = (
     Mutant(
         "reason-names-each-alternative",
         f"{_REASONS}/field_reasons.py",
-        old="    if node.is_union:\n        yield from _of_union(errors, node, path, parent)\n        return\n",
+        old="    if node.is_union:\n        yield from _of_union(errors, node, path, parent=parent)\n        return\n",
         new="",
         caught_by=_SNAPSHOT,
     ),

@@ -22,22 +22,22 @@ _CONSEQUENCE: Final = "default_factory_not_called"
 _OWN: Final = "own_reason"
 _NO_SCHEMA: Final = Node({"type": "any"}, {})
 
-Path: TypeAlias = tuple[str, ...]
+_PublicPath: TypeAlias = tuple[str, ...]
 _Located: TypeAlias = tuple[tuple[int | str, ...], ErrorDetails]
 """The rest of the way to the place of an error, and the error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class FieldReason:
     """Why one field was refused."""
 
     field: str
-    """Path such as `metadata.authors` or `pages.3.end`; empty for the whole value."""
+    """_PublicPath such as `metadata.authors` or `pages.3.end`; empty for the whole value."""
     message: str
-    """What is wrong and what is allowed; completes the name of the field."""
+    """Sentence about what is wrong and what is allowed; completes the name of the field."""
 
 
-def reasons(error: ValidationError, model: Any, *, quotes: bool = True) -> list[Reason]:
+def reasons(error: ValidationError, model: Any, *, quotes: bool = True) -> list[FieldReason]:
     """Return why a value is no `model`.
 
     Args:
@@ -46,17 +46,17 @@ def reasons(error: ValidationError, model: Any, *, quotes: bool = True) -> list[
         quotes: whether values may be shown, and names that the sender made up.
     """
     if error.error_count() > MAX_ERRORS:
-        return [Reason("", f"has {error.error_count():,} errors, too many to list")]
+        return [FieldReason("", f"has {error.error_count():,} errors, too many to list")]
     return reasons_of(error.errors(include_url=False), node_of(model, is_private=not quotes))
 
 
-def reasons_of(errors: Sequence[ErrorDetails], node: Node = _NO_SCHEMA) -> list[Reason]:
+def reasons_of(errors: Sequence[ErrorDetails], node: Node = _NO_SCHEMA) -> list[FieldReason]:
     """Return the reasons of errors whose places begin at `node`, in the order of the errors."""
     located = [(each["loc"], each) for each in errors if each["type"] != _CONSEQUENCE]
-    return list(dict.fromkeys(_of_node(located, node, (), _NO_SCHEMA)))
+    return list(dict.fromkeys(_of_node(located, node, (), parent=_NO_SCHEMA)))
 
 
-def why_not(adapter: TypeAdapter[Any], value: object, *, quotes: bool = True) -> list[Reason]:
+def why_not(adapter: TypeAdapter[Any], value: object, *, quotes: bool = True) -> list[FieldReason]:
     """Return why `value` is refused; nothing if it is not."""
     try:
         adapter.validate_python(value)
@@ -93,45 +93,45 @@ def wrong_field(*path: str | int, message: str) -> ValidationError:
     return ValidationError.from_exception_data("reason", [InitErrorDetails(type=problem, loc=path, input=None)])
 
 
-def _of_node(errors: list[_Located], node: Node, path: Path, parent: Node) -> Iterator[Reason]:
+def _of_node(errors: list[_Located], node: Node, path: _PublicPath, *, parent: Node) -> Iterator[FieldReason]:
     here = [error for way, error in errors if not way]
     if here:
         # What else is wrong with it follows from the first mistake.
-        yield Reason(".".join(path), _sentence(here[0], node, parent))
+        yield FieldReason(".".join(path), _sentence(here[0], node, parent))
         return
     if node.is_union:
-        yield from _of_union(errors, node, path, parent)
+        yield from _of_union(errors, node, path, parent=parent)
         return
     for part in dict.fromkeys(way[0] for way, _ in errors):
         inner = [(way[1:], error) for way, error in errors if way[0] == part]
-        yield from _of_part(part, inner, node, path)
+        yield from _of_part(part, inner, node=node, path=path)
 
 
-def _of_part(part: int | str, errors: list[_Located], node: Node, path: Path) -> Iterator[Reason]:
+def _of_part(part: int | str, errors: list[_Located], *, node: Node, path: _PublicPath) -> Iterator[FieldReason]:
     is_shown = isinstance(part, int) or not node.is_private or part in node.field_names()
     inner_path = (*path, plain(str(part)) if is_shown else "?")
     of_name = [(way[1:], error) for way, error in errors if node.type == "dict" and way[:1] == ("[key]",)]
     if not of_name:
-        yield from _of_node(errors, node.child(part), inner_path, node)
+        yield from _of_node(errors, node.child(part), inner_path, parent=node)
         return
-    for each in _of_node(of_name, node.key(), inner_path, node):
-        yield Reason(each.field, f"the name {each.message}")
+    for each in _of_node(of_name, node.key(), inner_path, parent=node):
+        yield FieldReason(each.field, f"the name {each.message}")
 
 
-def _of_union(errors: list[_Located], node: Node, path: Path, parent: Node) -> Iterator[Reason]:
+def _of_union(errors: list[_Located], node: Node, path: _PublicPath, *, parent: Node) -> Iterator[FieldReason]:
     """Fold the errors of all alternatives into those of the one that is meant, or into one that names them all."""
     if node.type == "tagged-union":
         tag = errors[0][0][0]
-        yield from _of_node([(way[1:], error) for way, error in errors], node.choice_of_tag(tag), path, parent)
+        yield from _of_node([(way[1:], error) for way, error in errors], node.choice_of_tag(tag), path, parent=parent)
         return
     branches = _branches(errors, node)
     meant = [(inner, choice) for inner, choice in branches if _is_meant(inner, choice)]
     fewest = min((len(inner) for inner, _ in meant), default=0)
     best = [(inner, choice) for inner, choice in meant if len(inner) == fewest]
     if len(best) == 1:
-        yield from _of_node(*best[0], path, parent)
+        yield from _of_node(*best[0], path, parent=parent)
         return
-    yield Reason(".".join(path), _of_no_kind(errors, node))
+    yield FieldReason(".".join(path), _of_no_kind(errors, node))
 
 
 def _branches(errors: list[_Located], node: Node) -> list[tuple[list[_Located], Node]]:

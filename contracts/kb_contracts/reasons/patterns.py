@@ -15,14 +15,14 @@ _CONTROL_NAMES: Final = {"\x00": "NUL", "\t": "a tab", "\n": "a line break", "\r
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a pattern allows."""
+    """Form that a pattern allows."""
 
     words: str
-    """What the text must be; completes "must"."""
+    """Words that complete "must"."""
     allowed: str = ""
     """Class of regular expressions of the characters that may stand anywhere in it; empty: it depends on the place."""
     is_code: bool = False
-    """Whether only identifiers and other short codes have it, which an error may repeat."""
+    """True of identifiers and other short codes, which an error may repeat."""
 
 
 _CONTROL_FREE: Final = r"[^\x00-\x1f\x7f]"

@@ -9,13 +9,13 @@ from pydantic import TypeAdapter
 
 from kb_contracts.reasons.patterns import form_of
 
-Schema: TypeAlias = Mapping[str, Any]
+SchemaOfNode: TypeAlias = Mapping[str, Any]
 
 DATE_TIME_EXAMPLE: Final = "2026-01-31T12:00:00Z"
 MOST_NAMES_OF_KIND: Final = 3
-_ANY: Final[Schema] = {"type": "any"}
+_ANY: Final[SchemaOfNode] = {"type": "any"}
 _INNER: Final = ("schema", "lax_schema", "python_schema")
-"""Where a node that only wraps another one keeps it."""
+"""Names under which a node that only wraps another one keeps it."""
 _FIELDS: Final = frozenset({"model-fields", "typed-dict", "dataclass-args"})
 _LISTS: Final = frozenset({"list", "set", "frozenset", "generator"})
 _LEAVES: Final = frozenset({"union", "tagged-union", "dict", "tuple", *_FIELDS, *_LISTS})
@@ -38,12 +38,12 @@ _KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What the schema says of one place."""
+    """Part of a schema: all that it says of one place."""
 
-    schema: Schema
-    definitions: Mapping[str, Schema]
+    schema: SchemaOfNode
+    definitions: Mapping[str, SchemaOfNode]
     is_private: bool = False
-    """Whether nothing that stands here or below may be repeated, whatever its form."""
+    """True if nothing that stands here or below may be repeated, whatever its form."""
 
     @property
     def type(self) -> str:
@@ -128,7 +128,7 @@ class Node:
             return f'a date {{"{required[0]}": "{DATE_TIME_EXAMPLE}"}}'
         return f"an object with {' and '.join(required)}" if 0 < len(required) <= MOST_NAMES_OF_KIND else "an object"
 
-    def _at(self, schema: Schema) -> "Node":
+    def _at(self, schema: SchemaOfNode) -> "Node":
         return _resolve(schema, self.definitions, is_private=self.is_private)
 
 
@@ -138,7 +138,7 @@ def node_of(model: Any, *, is_private: bool = False) -> Node:
     return _resolve(adapter.core_schema, {}, is_private=is_private)
 
 
-def _resolve(schema: Any, definitions: Mapping[str, Schema], *, is_private: bool) -> Node:
+def _resolve(schema: Any, definitions: Mapping[str, SchemaOfNode], *, is_private: bool) -> Node:
     """Follow references and wrappings to the node that says what is allowed."""
     while True:
         kind = schema["type"]
@@ -161,7 +161,7 @@ def _public_name(name: str, field: Mapping[str, Any]) -> str:
     return alias if isinstance(alias, str) else name
 
 
-def _choices_in_words(schema: Schema) -> Iterator[str]:
+def _choices_in_words(schema: SchemaOfNode) -> Iterator[str]:
     expected = schema["expected"] if schema["type"] == "literal" else schema["members"]
     for each in expected:
         value = each.value if isinstance(each, Enum) else each

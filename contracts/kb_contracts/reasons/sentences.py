@@ -79,7 +79,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "uuid_type": "a UUID",
     "uuid_parsing": "a UUID",
 }
-"""What is wanted where an error says no more than that."""
+"""Kind that is wanted, of errors that say no more than that."""
 _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument"}
 )

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from kb_contracts.api.problems import STATUSES
-from kb_contracts.reasons.field_reasons import Reason, reasons_of
+from kb_contracts.reasons.field_reasons import FieldReason, reasons_of
 from kb_shared.errors import (
     BudgetExhausted,
     KbError,
@@ -95,7 +95,7 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     return await _request_error(request, invalid(parameter_reasons(request, error)))
 
 
-def parameter_reasons(request: Request, error: RequestValidationError) -> list[Reason]:
+def parameter_reasons(request: Request, error: RequestValidationError) -> list[FieldReason]:
     """Return why the parameters of a request are refused, by their names."""
     # The first part is body, query or path; a caller knows it.
     errors: list[Any] = [{**each, "loc": each["loc"][1:]} for each in error.errors()]
@@ -105,7 +105,7 @@ def parameter_reasons(request: Request, error: RequestValidationError) -> list[R
     return reasons_of(errors, declared_schema(dependant, {each["loc"][0] for each in errors if each["loc"]}))
 
 
-def invalid(found: Sequence[Reason], *, whole: str = "body") -> RequestError:
+def invalid(found: Sequence[FieldReason], *, whole: str = "body") -> RequestError:
     """Create the error of a request that has `found`; calls the field that is all of it `whole`."""
     return invalid_fields([{"field": each.field or whole, "message": each.message} for each in found[:MAX_FIELDS]])
 
