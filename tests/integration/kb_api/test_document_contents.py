@@ -218,7 +218,7 @@ async def test_an_item_of_a_batch_that_is_no_object_does_not_refuse_the_others(
     bad, accepted_one = answer["outcomes"]
     assert (bad["document_id"], bad["revision"], bad["changed"]) == (None, None, False)
     assert bad["problem"]["type"] == "validation-error"
-    assert bad["problem"]["fields"] == [{"field": "entry", "message": "Input should be an object"}]
+    assert bad["problem"]["fields"] == [{"field": "entry", "message": "must be an object"}]
     assert accepted_one["problem"] is None
 
 
