@@ -10,7 +10,7 @@ PACKAGES := contracts shared client services/kb-api services/indexer services/se
 INSTALLED := $(VENV)/.installed
 EXPORT := --quiet --no-emit-workspace --no-annotate --no-header
 COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx and not npm
+LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus and not nginx and not npm and not producers
 
 # Without cached bytecode, each of the processes that tests start would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -1,0 +1,67 @@
+"""How the batches of records are written that stand in a topic, by their headers."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer import fetcher
+
+# Base offset, length, leader epoch, magic, CRC, attributes, last offset, two timestamps, producer id.
+_HEADER: Final = struct.Struct(">qiibIhiqqq")
+_BEFORE_LENGTH_ENDS: Final = 12
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    codec: str
+    transactional: bool
+    idempotent: bool
+
+
+async def end_offsets(bootstrap: str, topic: str) -> Mapping[Any, int]:
+    """Return the end of each partition of a topic."""
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        ends: Mapping[Any, int] = await consumer.end_offsets(await _partitions(consumer, topic))
+        return ends
+
+
+async def batches_since(bootstrap: str, begins: Mapping[Any, int]) -> list[BatchHeader]:
+    """Return the headers of all batches behind these positions that hold records."""
+    found: list[BatchHeader] = []
+
+    def remember(raw: bytes) -> Any:
+        found.extend(_headers(raw))
+        return read(raw)
+
+    read = fetcher.MemoryRecords
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetcher, "MemoryRecords", remember)
+        async with AIOKafkaConsumer(bootstrap_servers=bootstrap, max_partition_fetch_bytes=4_000_000) as consumer:
+            ends = await consumer.end_offsets(list(begins))
+            behind = {partition: offset for partition, offset in begins.items() if ends[partition] > offset}
+            consumer.assign(list(behind))
+            for partition, offset in behind.items():
+                consumer.seek(partition, offset)
+            while any([await consumer.position(partition) < ends[partition] for partition in behind]):
+                await consumer.getmany(timeout_ms=100)
+    return found
+
+
+async def _partitions(consumer: Any, topic: str) -> list[Any]:
+    await consumer._client.force_metadata_update()
+    return [TopicPartition(topic, number) for number in consumer._client.cluster.partitions_for_topic(topic)]
+
+
+def _headers(raw: bytes) -> Iterator[BatchHeader]:
+    begin = 0
+    while begin + _HEADER.size <= len(raw):
+        _, length, _, _, _, attributes, _, _, _, producer_id = _HEADER.unpack_from(raw, begin)
+        if not attributes & _CONTROL:
+            yield BatchHeader(_CODECS[attributes & 7], bool(attributes & _TRANSACTIONAL), producer_id >= 0)
+        begin += _BEFORE_LENGTH_ENDS + length

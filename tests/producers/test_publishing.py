@@ -1,0 +1,118 @@
+"""Clients of other languages publish the same events, and the documents are as they must be."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kb_contracts import topics
+from tests.chaos.oracle import read_json
+from tests.e2e.system import SystemUnderTest, until
+from tests.producers.batches import batches_since, end_offsets
+from tests.producers.clients import CLIENTS, CODECS, READERS, PublishingClient, execute
+from tests.producers.state import differences, until_handled
+from tests.producers.table import INDEXED, EventsOfRun
+
+pytestmark = pytest.mark.producers
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    client: PublishingClient
+    codec: str
+    binary: bool = False
+    transactional: bool = False
+
+    def __str__(self) -> str:
+        how = ["binary"] if self.binary else []
+        return "-".join([self.client.name, self.codec, *how, *(["transactional"] if self.transactional else [])])
+
+    def events(self, organization_id: str) -> EventsOfRun:
+        return EventsOfRun(organization_id, f"{self}.", self.transactional)
+
+    def described(self, bootstrap: str, topic: str, events: EventsOfRun) -> dict[str, Any]:
+        """Return what the program gets."""
+        return {
+            "bootstrap": bootstrap,
+            "topic": topic,
+            "codec": self.codec,
+            "mode": "binary" if self.binary else "structured",
+            "transactional_id": f"{self}-{uuid4().hex}" if self.transactional else None,
+            "aborted": events.aborted(),
+            "events": events.published(),
+        }
+
+
+RUNS = [
+    Run(client, codec, binary, transactional)
+    for client in CLIENTS
+    for codec in CODECS
+    for binary in ((False, True) if client.binary else (False,))
+    for transactional in (False, True)
+]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=str)
+async def test_documents_are_as_the_events_of_a_client_say(
+    run: Run, receiver: SystemUnderTest, document_events: str, tmp_path: Path
+) -> None:
+    events = run.events(receiver.organization_id)
+    begins = await end_offsets(receiver.stack.kafka, document_events)
+    described = run.described(receiver.stack.kafka, document_events, events)
+
+    await asyncio.to_thread(run.client.publish, described, tmp_path)
+
+    await until_handled(receiver, events)
+    found = [
+        await differences(receiver.http, document_id, expected)
+        for document_id, expected in events.expected_documents().items()
+    ]
+    assert sum(found, []) == []
+    batches = await batches_since(receiver.stack.kafka, begins)
+    # Most clients leave a small batch as it is if that is shorter.
+    assert run.codec in {batch.codec for batch in batches} <= {run.codec, "none"}
+    assert all(batch.idempotent for batch in batches)
+    assert {batch.transactional for batch in batches} == {run.transactional}
+
+
+async def test_two_clients_read_the_same_outcomes(
+    receiver: SystemUnderTest, document_events: str, tmp_path: Path
+) -> None:
+    client = CLIENTS[1]
+    run = Run(client, "none")
+    events = EventsOfRun(receiver.organization_id, f"outcomes-{uuid4().hex[:6]}.")
+    described = run.described(receiver.stack.kafka, document_events, events)
+    refused = events.published()[0]
+    refused["event"]["id"] = f"{events.prefix}refused"
+    refused["event"]["data"]["revision"] = "1"
+    await asyncio.to_thread(client.publish, described | {"events": [*events.published(), refused]}, tmp_path)
+    await until_handled(receiver, events)
+    indexed = {
+        ("document.indexed.v1", document_id, document.text.revision)
+        for document_id, document in events.expected_documents().items()
+        if document.text is not None and INDEXED in document.tag_ids
+    }
+    expected = indexed | {("document.rejected.v1", f"{events.prefix}offer", refused["event"]["id"])}
+    assert len(expected) == 6
+
+    async def all_are_announced() -> bool:
+        messages = await receiver.kafka.read(topics.KB_EVENTS)
+        return expected <= {_summary(read_json(message)) for message in messages}
+
+    await until(all_are_announced, what="all outcomes", every_s=0.5)
+    topic = receiver.stack.topic_prefix + topics.KB_EVENTS.name
+    for name, command in READERS.items():
+        printed = await asyncio.to_thread(execute, [*command(), receiver.stack.kafka, topic])
+        read = [json.loads(line) for line in printed.splitlines()]
+        assert expected <= {_summary(each["event"]) for each in read}, name
+        assert {each["key"].split("/")[0] for each in read} == {receiver.organization_id}
+
+
+def _summary(event: Mapping[str, Any]) -> tuple[str, str | None, Any]:
+    data = event["data"]
+    return event["type"], data.get("document_id"), data.get("event_id", data.get("revision"))
