@@ -16,19 +16,31 @@ from pydantic.json_schema import GenerateJsonSchema
 from kb_contracts import topics
 from kb_contracts.cloudevents import CONTENT_TYPE, Envelope, Payload
 from kb_contracts.commands import INDEX_REQUESTS
-from kb_contracts.documents import DOCUMENT_EVENTS
+from kb_contracts.documents import ABOUT_DOCUMENTS, DOCUMENT_EVENTS
+from kb_contracts.identifiers import IDENTIFIER_PATTERN
 from kb_contracts.outcomes import KB_EVENTS, USAGE
 from kb_contracts.topics import Topic
 
 ASYNCAPI_FILE: Final = "asyncapi.json"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_TRACE_HEADERS: Final[Mapping[str, Any]] = {
+_KAFKA_BINDING: Final = "0.5.0"
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_TRACE_HEADER: Final = {"type": "string", "description": "W3C trace context, carried on to all that follows."}
+_HEADERS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"content-type": {"type": "string", "const": CONTENT_TYPE}, "traceparent": _TRACE_HEADER},
+}
+_HEADERS_OF_UPSTREAMS: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "content-type": {"type": "string", "const": CONTENT_TYPE},
-        "traceparent": {"type": "string", "description": "W3C trace context, carried on to all that follows."},
+        "content-type": {"type": "string", "pattern": r"^application/cloudevents\+json(\s*;.*)?$"},
+        "traceparent": _TRACE_HEADER,
     },
+    "description": "Structured mode: the value is the whole event. All other headers are ignored.",
 }
+_KEY_OF_TAGS: Final = "{organization_id}/tag/{tag_id}"
+_BINARY: Final = ".binary"
+"""End of the name of a message in binary mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ _CHANNELS: Final = (
     _Channel(
         topics.DOCUMENT_EVENTS,
         "Facts about documents and tags, published by upstream services.",
-        "{organization_id}/{document_id}; of tags {organization_id}/tag/{tag_id}",
+        f"{{organization_id}}/{{document_id}}; of tags {_KEY_OF_TAGS}",
         DOCUMENT_EVENTS.values(),
         ("receive",),
     ),
@@ -123,7 +135,9 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "Knowledge bases",
             "version": "1.0.0",
-            "description": "CloudEvents 1.0 in JSON (structured mode) on Kafka. Topics may carry a prefix.",
+            "description": "CloudEvents 1.0 in JSON on Kafka. What this system sends is in structured mode; what it "
+            "receives from upstream services may be in binary mode, too. Records are compressed by any codec of Kafka: "
+            f"{', '.join(_CODECS)}. Topics may carry a prefix.",
         },
         "defaultContentType": CONTENT_TYPE,
         "channels": {channel.topic.name: _channel(channel) for channel in _CHANNELS}
@@ -140,17 +154,56 @@ def asyncapi() -> dict[str, Any]:
             }
         },
         "components": {
-            "messages": {
-                name: {
-                    "name": name,
-                    "contentType": CONTENT_TYPE,
-                    "headers": _TRACE_HEADERS,
-                    "payload": {"$ref": f"./{name}.json"},
-                }
-                for name in json_schemas()
-            }
+            "messages": {name: _message(name) for name in json_schemas()}
+            | {f"{name}{_BINARY}": _binary_message(payload) for name, payload in sorted(DOCUMENT_EVENTS.items())}
         },
     }
+
+
+def _message(name: str) -> dict[str, Any]:
+    of_upstreams = name in DOCUMENT_EVENTS
+    message = {
+        "name": name,
+        "contentType": CONTENT_TYPE,
+        "headers": _HEADERS_OF_UPSTREAMS if of_upstreams else _HEADERS,
+        "payload": {"$ref": f"./{name}.json"},
+    }
+    return message | {"bindings": _key_of_upstreams(name)} if of_upstreams else message
+
+
+def _binary_message(payload: type[Payload]) -> dict[str, Any]:
+    """Describe an event whose attributes are headers and whose value is `data` alone."""
+    text = {"type": "string", "minLength": 1}
+    attributes = {
+        "ce_specversion": {"const": "1.0"},
+        "ce_id": text,
+        "ce_source": text,
+        "ce_type": {"const": payload.TYPE},
+    }
+    others = {
+        "ce_time": {"type": "string", "format": "date-time"},
+        "content-type": {"type": "string", "pattern": r"^application/([^;]+\+)?json(\s*;.*)?$"},
+        "traceparent": _TRACE_HEADER,
+    }
+    return {
+        "name": payload.TYPE,
+        "contentType": "application/json",
+        "headers": {
+            "type": "object",
+            "properties": attributes | others,
+            "required": list(attributes),
+            "description": "Binary mode: attributes of the event are headers. All other headers are ignored.",
+        },
+        "payload": {"$ref": f"./{payload.TYPE}.json#/$defs/{payload.__name__}"},
+        "bindings": _key_of_upstreams(payload.TYPE),
+    }
+
+
+def _key_of_upstreams(name: str) -> dict[str, Any]:
+    identifier = IDENTIFIER_PATTERN.strip("^$")
+    form, about = ("{organization_id}/{document_id}", "") if name in ABOUT_DOCUMENTS else (_KEY_OF_TAGS, "tag/")
+    key = {"type": "string", "pattern": f"^{identifier}/{about}{identifier}$", "description": form}
+    return {"kafka": {"key": key, "bindingVersion": _KAFKA_BINDING}}
 
 
 def _pointer(topic: Topic) -> str:
@@ -159,6 +212,8 @@ def _pointer(topic: Topic) -> str:
 
 def _channel(channel: _Channel) -> dict[str, Any]:
     names = [payload.TYPE for payload in channel.types]
+    if channel.topic == topics.DOCUMENT_EVENTS:
+        names += [f"{name}{_BINARY}" for name in names]
     return {
         "address": channel.topic.name,
         "description": f"{channel.description} Key: {channel.key}.",
@@ -190,7 +245,8 @@ def _kafka(topic: Topic) -> dict[str, Any]:
         "retention.ms": int(topic.retention.total_seconds() * 1000),
         "max.message.bytes": topic.max_message_bytes,
     }
-    return {"kafka": {"topic": topic.name, "partitions": topic.partitions, "topicConfiguration": configuration}}
+    binding = {"topic": topic.name, "partitions": topic.partitions, "topicConfiguration": configuration}
+    return {"kafka": {**binding, "bindingVersion": _KAFKA_BINDING}, "x-codecs": list(_CODECS)}
 
 
 def files() -> dict[str, str]:

@@ -76,8 +76,13 @@ def test_asyncapi_names_every_topic_and_every_message() -> None:
     document = schemas.asyncapi()
 
     assert document["channels"].keys() == {topic.name for topic in topics.TOPICS}
-    assert document["components"]["messages"].keys() == TYPES.keys()
-    for message in document["components"]["messages"].values():
-        assert (SCHEMAS / message["payload"]["$ref"]).is_file()
+    messages = document["components"]["messages"]
+    assert messages.keys() == {*TYPES, *(f"{name}.binary" for name in DOCUMENT_EVENTS)}
+    for message in messages.values():
+        file, _, pointer = message["payload"]["$ref"].partition("#/$defs/")
+        assert not pointer or pointer in json.loads((SCHEMAS / file).read_text(encoding="utf-8"))["$defs"]
+    for channel in document["channels"].values():
+        for reference in channel["messages"].values():
+            assert reference.get("$ref", "").removeprefix("#/components/messages/") in {*messages, ""}
     for operation in document["operations"].values():
         assert operation["channel"]["$ref"].removeprefix("#/channels/") in document["channels"]

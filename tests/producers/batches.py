@@ -1,4 +1,4 @@
-"""How the batches of records are written that stand in a topic, by their headers."""
+"""What clients have written into a topic: records, and by their headers the batches that hold them."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
+
+from tests.producers.asyncapi import violations
 
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset, two timestamps, producer id.
 _HEADER: Final = struct.Struct(">qiibIhiqqq")
@@ -24,6 +26,22 @@ class BatchHeader:
     idempotent: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenRecords:
+    batches: list[BatchHeader]
+    records: list[Any]
+
+    def violations(self) -> list[str]:
+        """Return what the AsyncAPI document does not allow of the records."""
+        return [
+            f"{record.key.decode()}: {violation}"
+            for record in self.records
+            for violation in violations(
+                record.key.decode(), {name: value.decode() for name, value in record.headers}, record.value
+            )
+        ]
+
+
 async def end_offsets(bootstrap: str, topic: str) -> Mapping[Any, int]:
     """Return the end of each partition of a topic."""
     async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
@@ -31,12 +49,12 @@ async def end_offsets(bootstrap: str, topic: str) -> Mapping[Any, int]:
         return ends
 
 
-async def batches_since(bootstrap: str, begins: Mapping[Any, int]) -> list[BatchHeader]:
-    """Return the headers of all batches behind these positions that hold records."""
-    found: list[BatchHeader] = []
+async def written_since(bootstrap: str, begins: Mapping[Any, int]) -> WrittenRecords:
+    """Return what stands behind these positions, of aborted transactions as well."""
+    written = WrittenRecords([], [])
 
     def remember(raw: bytes) -> Any:
-        found.extend(_headers(raw))
+        written.batches.extend(_headers(raw))
         return read(raw)
 
     read = fetcher.MemoryRecords
@@ -49,8 +67,9 @@ async def batches_since(bootstrap: str, begins: Mapping[Any, int]) -> list[Batch
             for partition, offset in behind.items():
                 consumer.seek(partition, offset)
             while any([await consumer.position(partition) < ends[partition] for partition in behind]):
-                await consumer.getmany(timeout_ms=100)
-    return found
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    written.records.extend(records)
+    return written
 
 
 async def _partitions(consumer: Any, topic: str) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 from kb_contracts import topics
 from tests.chaos.oracle import read_json
 from tests.e2e.system import SystemUnderTest, until
-from tests.producers.batches import batches_since, end_offsets
+from tests.producers.batches import end_offsets, written_since
 from tests.producers.clients import CLIENTS, CODECS, READERS, PublishingClient, execute
 from tests.producers.state import differences, until_handled
 from tests.producers.table import INDEXED, EventsOfRun
@@ -73,11 +73,13 @@ async def test_documents_are_as_the_events_of_a_client_say(
         for document_id, expected in events.expected_documents().items()
     ]
     assert sum(found, []) == []
-    batches = await batches_since(receiver.stack.kafka, begins)
+    written = await written_since(receiver.stack.kafka, begins)
+    assert len(written.records) == len(events.published()) + len(events.aborted() if run.transactional else [])
+    assert written.violations() == []
     # Most clients leave a small batch as it is if that is shorter.
-    assert run.codec in {batch.codec for batch in batches} <= {run.codec, "none"}
-    assert all(batch.idempotent for batch in batches)
-    assert {batch.transactional for batch in batches} == {run.transactional}
+    assert run.codec in {batch.codec for batch in written.batches} <= {run.codec, "none"}
+    assert all(batch.idempotent for batch in written.batches)
+    assert {batch.transactional for batch in written.batches} == {run.transactional}
 
 
 async def test_two_clients_read_the_same_outcomes(

@@ -1,0 +1,86 @@
+"""The programs of the page publish what they say, and the page says what the contracts say."""
+
+import asyncio
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from kb_contracts.cloudevents import MAX_EVENT_BYTES
+from kb_contracts.identifiers import IDENTIFIER_PATTERN
+from tests.e2e.system import SystemUnderTest, until
+from tests.producers.batches import end_offsets, written_since
+from tests.producers.clients import CODECS, HERE, execute
+from tests.producers.page import PAGE, filled_in, prepare, programs
+
+NAMES = (
+    "Publish.java",
+    "publish_librdkafka.py",
+    "publish.go",
+    "publish.mjs",
+    "publish_cloudevent.py",
+    "publish-cloudevent.mjs",
+)
+TEXT = "We offer forty widgets at three pounds each."
+
+
+def test_the_page_has_a_program_for_each_client() -> None:
+    assert tuple(programs()) == NAMES
+    for name, program in programs().items():
+        assert len(filled_in(program, bootstrap="b:1", topic="topic", document_id="id").splitlines()) <= 50, name
+
+
+def test_the_page_says_what_keys_ids_codecs_and_sizes_are_allowed() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert IDENTIFIER_PATTERN == "^[A-Za-z0-9._-]{1,128}$"
+    assert "1 to 128 of `A-Z a-z 0-9 . _ -`" in page
+    assert f"at most {MAX_EVENT_BYTES:,} bytes" in page
+    assert "`{organization_id}/{document_id}`, of a tag event `{organization_id}/tag/{tag_id}`" in page
+    assert "any codec of Kafka: gzip, snappy, lz4 or zstd" in page
+    assert CODECS == ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def test_the_page_names_the_versions_that_its_programs_are_run_with() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    node = json.loads((HERE / "node/package.json").read_text())["dependencies"]
+    python = dict(re.findall(r"^([\w-]+)==(\S+)", (HERE.parents[1] / "requirements-producers.in").read_text(), re.M))
+    pom = re.search(r"<version>(4\.[\d.]+)</version>", (HERE.parent / "kafka_cluster/pom.xml").read_text())
+    assert pom is not None
+    assert f"kafka-clients {pom[1]}" in page
+    assert f"confluent-kafka {python['confluent-kafka']}" in page
+    assert f"cloudevents {python['cloudevents']} with confluent-kafka" in page
+    assert f"kafkajs {node['kafkajs']}" in page
+    assert f"cloudevents {node['cloudevents']} with kafkajs" in page
+    assert re.search(r"franz-go (1\.\d+)", page)[1] in (HERE / "go/go.mod").read_text()  # type: ignore[index]
+
+
+@pytest.mark.producers
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_program_of_the_page_publishes_a_document(
+    name: str, receiver: SystemUnderTest, document_events: str, tmp_path: Path
+) -> None:
+    document_id = f"page-{name}"
+    begins = await end_offsets(receiver.stack.kafka, document_events)
+    program = filled_in(
+        programs()[name], bootstrap=receiver.stack.kafka, topic=document_events, document_id=document_id
+    )
+
+    await asyncio.to_thread(lambda: execute(prepare(name, program, tmp_path), folder=tmp_path))
+
+    async def is_there() -> bool:
+        answer = await receiver.http.get(f"/documents/{document_id}/text")
+        return answer.status_code == 200 and answer.json()["text"] == TEXT
+
+    await until(is_there, what=f"the document of {name}", every_s=0.2)
+    document = (await receiver.http.get(f"/documents/{document_id}")).json()
+    assert (document["document_name"], document["tag_ids"]) == ("Offer 17.pdf", ["offers"])
+    assert abs(document["text_revision"] - _ms(document["upload_date"])) < 60_000
+    written = await written_since(receiver.stack.kafka, begins)
+    assert len(written.records) == 1
+    assert written.violations() == []
+
+
+def _ms(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000)
