@@ -5,6 +5,7 @@ CONSOLE_VENV := .venv-console
 CONSOLE_INSTALLED := $(CONSOLE_VENV)/.installed
 SECURITY_VENV := .venv-security
 DOCS_VENV := .venv-docs
+PRODUCERS_VENV := .venv-producers
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler services/knowledge services/console local
 INSTALLED := $(VENV)/.installed
@@ -16,7 +17,7 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients test-producers dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +81,12 @@ test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaInd
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
+
+test-producers: install  ## publish with clients of other languages to Apache Kafka (needs Java, Maven, Go and npm; about 6 minutes)
+	@test -x $(PRODUCERS_VENV)/bin/python || $(PYTHON) -m venv $(PRODUCERS_VENV)
+	@$(BIN)/uv pip install --quiet --python $(PRODUCERS_VENV)/bin/python --require-hashes -r requirements-producers.lock
+	@$(BIN)/python -m tests.kafka_cluster.jars
+	@$(BIN)/python -m tests.kafka_cluster --brokers 1 -- $(BIN)/python -m pytest -m producers tests/producers --timeout 900 --quiet
 
 test-console: $(CONSOLE_INSTALLED)  ## the web console in a real browser (needs chromium: scripts/install-chromium)
 	@$(CONSOLE_VENV)/bin/python -m pytest -c tests/console/pytest.ini tests/console --quiet
@@ -161,6 +168,7 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-producers.in --output-file requirements-producers.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-console.in --output-file requirements-console.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-docs.in --output-file requirements-docs.lock
@@ -179,5 +187,5 @@ soak: install  ## half an hour of load and faults: nothing may grow or get lost
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
 	@test ! -d .images || ./scripts/remove-images
-	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(CONSOLE_VENV) $(SECURITY_VENV) $(DOCS_VENV) .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf clients/typescript/node_modules clients/typescript/build clients/typescript/dist $(VENV) $(CLIENTS_VENV) $(CONSOLE_VENV) $(SECURITY_VENV) $(DOCS_VENV) $(PRODUCERS_VENV) tests/producers/node/node_modules .security .nightly dist site .kb .kafka .observability .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

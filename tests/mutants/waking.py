@@ -167,6 +167,15 @@ MUTANTS: Final = (
         caught_by=in_file(_PROXYING, "test_a_fetch_waits_no_longer_than_its_client_allows"),
     ),
     Mutant(
+        "proxy-lets-the-broker-misread-newer-clients",
+        "local/kb_local/broker_proxy/requests.py",
+        old="version > _NEWEST_API_VERSIONS",
+        new="False",
+        caught_by=in_file(
+            _PROXYING, "test_a_client_that_is_newer_than_the_broker_asks_for_versions_again_as_an_older_one"
+        ),
+    ),
+    Mutant(
         "proxy-lets-requests-overtake-a-fetch",
         _PROXY,
         old="        self._continue_fetch()\n        if may_add_records",

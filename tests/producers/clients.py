@@ -1,4 +1,4 @@
-"""The programs that publish and read with the clients of other projects, each installed in an environment of its own."""
+"""The programs that publish and read with clients of other projects, each installed in an environment of its own."""
 
 import json
 import shutil

@@ -12,7 +12,7 @@ from kb_contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
 from tests.chaos.oracle import ExpectedDocument, derive_expected
 
 TABLE: Final[Sequence[Mapping[str, Any]]] = json.loads(Path(__file__).with_name("events.json").read_text())
-"""Events without what `EventsOfRun` gives them: organization, prefix, `specversion`, `source`, `time` and mostly `id`."""
+"""Events without what `EventsOfRun` gives them: organization, prefix, `specversion`, `source`, `time`, mostly `id`."""
 INDEXED: Final = "indexed"
 """Tag of the knowledge base, the same in all runs."""
 TIME: Final = "2026-01-31T12:00:00.500Z"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import pytest
 
 from kb_contracts.cloudevents import MAX_EVENT_BYTES
 from kb_contracts.identifiers import IDENTIFIER_PATTERN
+from kb_contracts.topics import DOCUMENT_EVENTS
+from kb_local.broker import Broker
+from kb_local.broker_contents import create_topics
+from kb_local.ports import free_port
+from kb_shared.kafka_connection.connection import KafkaConnection
+from tests.e2e.kafka_log import KafkaLog
 from tests.e2e.system import SystemUnderTest, until
 from tests.producers.batches import end_offsets, written_since
 from tests.producers.clients import CODECS, HERE, execute
@@ -45,7 +52,8 @@ def test_the_page_says_what_keys_ids_codecs_and_sizes_are_allowed() -> None:
 def test_the_page_names_the_versions_that_its_programs_are_run_with() -> None:
     page = PAGE.read_text(encoding="utf-8")
     node = json.loads((HERE / "node/package.json").read_text())["dependencies"]
-    python = dict(re.findall(r"^([\w-]+)==(\S+)", (HERE.parents[1] / "requirements-producers.in").read_text(), re.M))
+    requirements = (HERE.parents[1] / "requirements-producers.in").read_text()
+    python = dict(line.split("==") for line in requirements.splitlines() if "==" in line)
     pom = re.search(r"<version>(4\.[\d.]+)</version>", (HERE.parent / "kafka_cluster/pom.xml").read_text())
     assert pom is not None
     assert f"kafka-clients {pom[1]}" in page
@@ -80,6 +88,27 @@ async def test_a_program_of_the_page_publishes_a_document(
     written = await written_since(receiver.stack.kafka, begins)
     assert len(written.records) == 1
     assert written.violations() == []
+
+
+@pytest.fixture(scope="module")
+async def local_broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
+    broker = Broker(port=free_port(), log=tmp_path_factory.mktemp("broker") / "broker.log")
+    await broker.start()
+    await create_topics(KafkaConnection(broker.bootstrap), prefix="")
+    yield broker
+    await broker.stop()
+
+
+@pytest.mark.producers
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_program_of_the_page_runs_on_the_local_broker(name: str, local_broker: Broker, tmp_path: Path) -> None:
+    topic = DOCUMENT_EVENTS.name
+    program = filled_in(programs()[name], bootstrap=local_broker.bootstrap, topic=topic, document_id=f"local-{name}")
+
+    await asyncio.to_thread(lambda: execute(prepare(name, program, tmp_path), folder=tmp_path))
+
+    written = await KafkaLog(KafkaConnection(local_broker.bootstrap), "").read(DOCUMENT_EVENTS)
+    assert f"local/local-{name}".encode() in {message.key for message in written}
 
 
 def _ms(moment: str) -> int:

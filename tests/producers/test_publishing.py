@@ -69,10 +69,11 @@ async def test_documents_are_as_the_events_of_a_client_say(
 
     await until_handled(receiver, events)
     found = [
-        await differences(receiver.http, document_id, expected)
+        difference
         for document_id, expected in events.expected_documents().items()
+        for difference in await differences(receiver.http, document_id, expected)
     ]
-    assert sum(found, []) == []
+    assert found == []
     written = await written_since(receiver.stack.kafka, begins)
     assert len(written.records) == len(events.published()) + len(events.aborted() if run.transactional else [])
     assert written.violations() == []
@@ -80,6 +81,31 @@ async def test_documents_are_as_the_events_of_a_client_say(
     assert run.codec in {batch.codec for batch in written.batches} <= {run.codec, "none"}
     assert all(batch.idempotent for batch in written.batches)
     assert {batch.transactional for batch in written.batches} == {run.transactional}
+
+
+async def test_a_batch_that_is_thirty_times_as_large_when_it_is_decompressed_is_read(
+    receiver: SystemUnderTest, document_events: str, tmp_path: Path
+) -> None:
+    """A client such as kafkajs puts all that one call sends to a partition into one batch, however large it is."""
+    run = Run(next(client for client in CLIENTS if client.name == "kafkajs"), "zstd")
+    events = EventsOfRun(receiver.organization_id, "batch.")
+    largest = max(events.published(), key=lambda record: len(json.dumps(record)))
+    revisions = [json.loads(json.dumps(largest)) for _ in range(30)]
+    for revision, record in enumerate(revisions, start=1):
+        record["event"] |= {"id": f"batch.{revision}", "data": record["event"]["data"] | {"revision": revision}}
+    begins = await end_offsets(receiver.stack.kafka, document_events)
+    described = run.described(receiver.stack.kafka, document_events, events)
+
+    await asyncio.to_thread(run.client.publish, described | {"events": revisions}, tmp_path)
+
+    async def last_is_handled() -> bool:
+        answer = await receiver.http.get("/documents/batch.large")
+        return answer.status_code == 200 and answer.json()["text_revision"] == 30
+
+    await until(last_is_handled, what="the last of 30 events", every_s=0.2)
+    written = await written_since(receiver.stack.kafka, begins)
+    assert [batch.codec for batch in written.batches] == ["zstd"]
+    assert len(written.records) == 30
 
 
 async def test_two_clients_read_the_same_outcomes(

@@ -14,7 +14,7 @@ from kb_local.broker_proxy.connections import SHORTEST_WAIT_S, WAIT_PER_QUIET, K
 from kb_local.ports import LOOPBACK
 from tests.waiting import until
 
-PRODUCE, FETCH, METADATA = 0, 1, 3
+PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 LONG_MS = 600_000
 """Longer than a test lasts: what is answered was not waited for."""
 SOON_S = 20.0
@@ -297,3 +297,17 @@ async def test_a_client_that_leaves_closes_its_connection_to_the_broker() -> Non
         consumer.close()
         await until(proxy.broker.writers[0].is_closing, within_s=SOON_S)
         assert not proxy.news.waiting
+
+
+async def test_a_client_that_is_newer_than_the_broker_asks_for_versions_again_as_an_older_one() -> None:
+    async with proxied() as proxy:
+        reader, client = await proxy.connect()
+        newer = request(API_VERSIONS, 1, b"the id of the cluster, which is new in version 5", version=5)
+        client.write(newer[:20])
+        client.write(newer[20:])
+        async with asyncio.timeout(SOON_S):
+            answer = await reader.readexactly(4 + 16)
+        # Correlation id, unsupported version, one kind of request, which is this one, in versions 0 to 4.
+        assert struct.unpack(">iihihhh", answer) == (16, 1, 35, 1, API_VERSIONS, 0, 4)
+        client.write(request(API_VERSIONS, 2, b"", version=4))
+        await proxy.broker.until_received([2])

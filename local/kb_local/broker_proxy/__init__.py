@@ -1,1 +1,1 @@
-"""Adds to Tansu what a Kafka broker does with a fetch that finds no records: it waits until there are some."""
+"""Adds to Tansu what brokers of Kafka do: fetches wait for records, and newer clients learn what versions it knows."""

@@ -11,13 +11,14 @@ from collections import deque
 from typing import Final, cast
 
 from kb_local.broker_proxy.requests import (
-    FETCH,
     HEADER,
     LEAST_SIZE,
     RESPONSE_HEADER,
     SIZE_BYTES,
     Fetch,
     may_add_records,
+    needs_whole_frame,
+    refuse_version,
 )
 
 SHORTEST_PAUSE_S: Final = 0.01
@@ -139,21 +140,28 @@ class KafkaClientConnection(_Side):
             return bool(self._received)
         if len(self._received) < HEADER.size:
             return False
-        size, api_key, _, correlation_id = HEADER.unpack_from(self._received)
+        size, api_key, version, correlation_id = HEADER.unpack_from(self._received)
         if size < LEAST_SIZE:
             # This is not Kafka. A broker closes such a connection, too.
             self.close()
             return False
-        if api_key == FETCH:  # nosemgrep: secret-compared-with-equals  # the kind of a request of Kafka
+        if needs_whole_frame(api_key, version):
             if len(self._received) < SIZE_BYTES + size:
                 return False
-            self._fetch(self._take_bytes(SIZE_BYTES + size))
+            self._answer_or_hold(self._take_bytes(SIZE_BYTES + size))
             return True
         self._continue_fetch()
         if may_add_records(api_key):
             self._to_broker.unanswered.append(correlation_id)
         self._passing_bytes = SIZE_BYTES + size
         return True
+
+    def _answer_or_hold(self, frame: bytes) -> None:
+        if (refusal := refuse_version(frame)) is None:
+            self._fetch(frame)
+        else:
+            # It overtakes nothing: a client sends no other request before it knows the versions of the broker.
+            self.write(refusal)
 
     def _take_bytes(self, size: int) -> bytes:
         taken = bytes(self._received[:size])

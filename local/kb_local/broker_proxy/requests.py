@@ -13,6 +13,10 @@ LEAST_SIZE: Final = HEADER.size - SIZE_BYTES
 RESPONSE_HEADER: Final = struct.Struct(">ii")
 """Size of the rest, and correlation id."""
 FETCH: Final = 1
+_API_VERSIONS: Final = 18
+_NEWEST_API_VERSIONS: Final = 4
+"""Newest version of the request for the broker's versions that Tansu knows."""
+_UNSUPPORTED_VERSION: Final = 35
 _ONE_MS: Final = struct.pack(">i", 1)
 _CORRELATION_ID: Final = slice(8, 12)
 _VERSIONS: Final = range(4, 12)
@@ -36,7 +40,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         14,  # SyncGroup
         15,  # DescribeGroups
         16,  # ListGroups
-        18,  # ApiVersions
+        _API_VERSIONS,
         32,  # DescribeConfigs
     }
 )
@@ -45,6 +49,28 @@ _WITHOUT_EFFECT: Final = frozenset(
 def may_add_records(api_key: int) -> bool:
     """Return whether fetches may find something after a request of this kind that they did not find before."""
     return api_key not in _WITHOUT_EFFECT
+
+
+def needs_whole_frame(api_key: int, version: int) -> bool:
+    """Return whether a request does not pass byte for byte: fetches, which may wait, and what Tansu would misread."""
+    return api_key == FETCH or _is_misread(api_key, version)
+
+
+def refuse_version(frame: bytes) -> bytes | None:
+    """Return what a broker answers to a request for its versions that it does not know; None for another request.
+
+    The client then asks again in a version of the answer. Tansu takes such a request for one of an earlier version, and
+    closes the connection. Java's client sends it since 4.4, franz-go since 1.22.
+    """
+    _, api_key, version, correlation_id = HEADER.unpack_from(frame)
+    if not _is_misread(api_key, version):
+        return None
+    answer = struct.pack(">ihihhh", correlation_id, _UNSUPPORTED_VERSION, 1, api_key, 0, _NEWEST_API_VERSIONS)
+    return struct.pack(">i", len(answer)) + answer
+
+
+def _is_misread(api_key: int, version: int) -> bool:
+    return api_key == _API_VERSIONS and version > _NEWEST_API_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
