@@ -37,8 +37,8 @@ class EventsOfRun:
     def aborted(self) -> list[dict[str, Any]]:
         """Return events that would win over those of the table, were their transaction not aborted."""
         templates = [
-            _text("aborted", 1, "Nobody may read this."),
-            _text("offer", 100, "Nobody may read this either."),
+            _text("aborted", 1, "This may not be read."),
+            _text("offer", 100, "This may not be read either."),
             {"type": "document.deleted.v1", "data": {"document_id": "umlauts", "revision": 100}},
             {"type": "tag.deleted.v1", "data": {"tag_id": "offers", "revision": 100}},
         ]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.producers
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PublisherRun:
     client: PublishingClient
     codec: str
     binary: bool = False
@@ -49,7 +49,7 @@ class Run:
 
 
 RUNS = [
-    Run(client, codec, binary, transactional)
+    PublisherRun(client, codec, binary, transactional)
     for client in CLIENTS
     for codec in CODECS
     for binary in ((False, True) if client.binary else (False,))
@@ -59,7 +59,7 @@ RUNS = [
 
 @pytest.mark.parametrize("run", RUNS, ids=str)
 async def test_documents_are_as_the_events_of_a_client_say(
-    run: Run, receiver: SystemUnderTest, document_events: str, tmp_path: Path
+    run: PublisherRun, receiver: SystemUnderTest, document_events: str, tmp_path: Path
 ) -> None:
     events = run.events(receiver.organization_id)
     begins = await end_offsets(receiver.stack.kafka, document_events)
@@ -87,7 +87,7 @@ async def test_a_batch_that_is_thirty_times_as_large_when_it_is_decompressed_is_
     receiver: SystemUnderTest, document_events: str, tmp_path: Path
 ) -> None:
     """A client such as kafkajs puts all that one call sends to a partition into one batch, however large it is."""
-    run = Run(next(client for client in CLIENTS if client.name == "kafkajs"), "zstd")
+    run = PublisherRun(next(client for client in CLIENTS if client.name == "kafkajs"), "zstd")
     events = EventsOfRun(receiver.organization_id, "batch.")
     largest = max(events.published(), key=lambda record: len(json.dumps(record)))
     revisions = [json.loads(json.dumps(largest)) for _ in range(30)]
@@ -112,7 +112,7 @@ async def test_two_clients_read_the_same_outcomes(
     receiver: SystemUnderTest, document_events: str, tmp_path: Path
 ) -> None:
     client = CLIENTS[1]
-    run = Run(client, "none")
+    run = PublisherRun(client, "none")
     events = EventsOfRun(receiver.organization_id, f"outcomes-{uuid4().hex[:6]}.")
     described = run.described(receiver.stack.kafka, document_events, events)
     refused = events.published()[0]

@@ -23,7 +23,7 @@ while partitions:
     if message is None:
         sys.exit(f"nothing more came of the partitions {sorted(partitions)}")
     if (error := message.error()) is None:
-        print(json.dumps({"key": message.key().decode(), "event": json.loads(message.value())}))
+        print(json.dumps({"key": (message.key() or b"").decode(), "event": json.loads(message.value() or b"null")}))
     elif error.code() == KafkaError._PARTITION_EOF:
         partitions.discard(message.partition())
     else:
