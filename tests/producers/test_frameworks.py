@@ -19,7 +19,6 @@ KEY: Final = str(RECORD["key"])
 EVENT: Final[Mapping[str, Any]] = {name: value for name, value in RECORD["event"].items() if name != "datacontenttype"}
 DATA: Final = EVENT["data"]
 ATTRIBUTES: Final = [(f"ce_{name}", str(value).encode()) for name, value in EVENT.items() if name != "data"]
-CLOUDEVENT: Final = b"application/cloudevents+json"
 
 
 def text(document: object) -> bytes:
@@ -37,7 +36,7 @@ READ: Final[Mapping[str, tuple[str | None, RecordHeaders, bytes]]] = {
         [("__TypeId__", b"java.lang.String")],
         text(json.dumps(EVENT)),
     ),
-    "Spring Cloud Stream": (KEY, [("contentType", CLOUDEVENT), ("scst_version", b"4.1")], text(EVENT)),
+    "Spring Cloud Stream": (KEY, [("contentType", b"application/json"), ("scst_version", b"4.1")], text(EVENT)),
     "Confluent's schema registry, JSON": (KEY, [], b"\x00\x00\x00\x00\x07" + text(EVENT)),
     "Debezium": (KEY, [("id", b"4d47e190"), ("eventType", b"Offer")], text(EVENT)),
     "Debezium, without expand": (json.dumps(KEY), [("id", b"4d47e190")], text(json.dumps(EVENT))),
