@@ -82,7 +82,7 @@ test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaInd
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
 
-test-producers: install  ## publish with clients of other languages to Apache Kafka (needs Java, Maven, Go and npm; about 6 minutes)
+test-producers: install  ## publish with clients of other languages to Apache Kafka (needs Java, Maven, Go and npm; 5 to 10 minutes)
 	@test -x $(PRODUCERS_VENV)/bin/python || $(PYTHON) -m venv $(PRODUCERS_VENV)
 	@$(BIN)/uv pip install --quiet --python $(PRODUCERS_VENV)/bin/python --require-hashes -r requirements-producers.lock
 	@$(BIN)/python -m tests.kafka_cluster.jars

@@ -12,6 +12,7 @@ import pytest
 
 from kb_contracts import topics
 from tests.chaos.oracle import read_json
+from tests.chaos.quiescence import until_quiescent
 from tests.e2e.system import SystemUnderTest, until
 from tests.producers.batches import end_offsets, written_since
 from tests.producers.clients import CLIENTS, CODECS, READERS, PublishingClient, execute
@@ -139,6 +140,13 @@ async def test_two_clients_read_the_same_outcomes(
         read = [json.loads(line) for line in printed.splitlines()]
         assert expected <= {_summary(each["event"]) for each in read}, name
         assert {each["key"].split("/")[0] for each in read} == {receiver.organization_id}
+
+
+async def test_transactions_leave_nothing_that_waits(receiver: SystemUnderTest) -> None:
+    """A marker at the end of a partition is no record, so that a group which has read all has no lag."""
+    await until_quiescent(receiver)
+    letters = await receiver.kafka.read(topics.DEAD_LETTERS)
+    assert {letter.headers["x-reason"] for letter in letters} <= {"bad-data"}
 
 
 def _summary(event: Mapping[str, Any]) -> tuple[str, str | None, Any]:
