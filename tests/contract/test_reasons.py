@@ -235,7 +235,8 @@ def _patterns(value: Any) -> Iterator[str]:
 
 
 def test_each_pattern_of_the_api_and_of_events_has_words() -> None:
-    documents = [ROOT / "docs" / "openapi.json", *(ROOT / "docs" / "schemas").glob("*.json")]
+    # Those of the AsyncAPI document are of keys and headers, which have reasons of their own.
+    documents = [ROOT / "docs" / "openapi.json", *(ROOT / "docs" / "schemas").glob("*.v1.json")]
     found = {pattern for each in documents for pattern in _patterns(json.loads(each.read_text(encoding="utf-8")))}
     assert len(found) > 20
     # A filter is read by the search, which has words of its own.

@@ -79,7 +79,7 @@ READ: Final[Mapping[str, tuple[str | None, RecordHeaders, bytes]]] = {
     ),
 }
 REFUSED: Final[Mapping[str, tuple[RecordHeaders, bytes, str]]] = {
-    "Confluent's schema registry, Avro": ([], b"\x00\x00\x00\x00\x07\x02\xc3\x28offer", "not-utf8"),
+    "Confluent's schema registry, Avro": ([], b"\x00\x00\x00\x00\x07\x02\xc3\x28offer", "not-json"),
     "Debezium, a change event": ([], text({"before": None, "after": {"id": 1}, "op": "c"}), "bad-envelope"),
     "Dapr pub/sub, data alone": (
         [],
