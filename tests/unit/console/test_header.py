@@ -5,11 +5,19 @@ import asyncio
 import httpx
 import pytest
 
+from kb_console import header_count
 from tests.unit.console.fake_api import FakeApi
+from tests.waiting import BRAKE_S
 
 LIST = "/console/orgs/acme/knowledge-bases"
 COUNTS = "GET /operations/counts"
 WORDS = "2 open dead letters, 1 failed document"
+
+
+@pytest.fixture(autouse=True)
+def patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that wait as long as a busy machine may take for the number."""
+    monkeypatch.setattr(header_count, "WAIT_S", BRAKE_S)
 
 
 async def test_the_header_counts_what_needs_attention_and_says_what_it_counts(
@@ -43,13 +51,16 @@ async def test_a_page_without_the_number_is_complete(
 
 async def test_the_number_is_asked_for_beside_the_calls_of_the_page(reader: httpx.AsyncClient, api: FakeApi) -> None:
     api.held["GET /knowledge-bases"] = api.begun[COUNTS]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         assert WORDS in (await reader.get(LIST)).text
 
 
-async def test_a_page_does_not_wait_for_a_number_that_does_not_come(reader: httpx.AsyncClient, api: FakeApi) -> None:
+async def test_a_page_does_not_wait_for_a_number_that_does_not_come(
+    reader: httpx.AsyncClient, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(header_count, "WAIT_S", 0.1)
     api.held[COUNTS] = asyncio.Event()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(BRAKE_S):
         page = await reader.get(LIST)
     assert (page.status_code, "Operations</a>" in page.text) == (200, True)
     assert page.headers["content-length"] == str(len(page.content))
