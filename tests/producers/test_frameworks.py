@@ -9,7 +9,7 @@ import pytest
 from kb_contracts.cloudevents import decode
 from kb_contracts.documents import DOCUMENT_EVENTS, key_of
 from kb_contracts.errors import Rejected
-from kb_contracts.event_forms import RecordHeaders
+from kb_contracts.event_forms import EventHeaders
 from kb_shared.messaging.event_keys import read_key
 from tests.producers.page import PAGE
 from tests.producers.table import EventsOfRun
@@ -25,7 +25,7 @@ def text(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-READ: Final[Mapping[str, tuple[str | None, RecordHeaders, bytes]]] = {
+READ: Final[Mapping[str, tuple[str | None, EventHeaders, bytes]]] = {
     "Spring Kafka": (
         KEY,
         [("__TypeId__", b"com.acme.DocumentEvent"), ("spring_json_header_types", b"{}")],
@@ -78,7 +78,7 @@ READ: Final[Mapping[str, tuple[str | None, RecordHeaders, bytes]]] = {
         text(DATA),
     ),
 }
-REFUSED: Final[Mapping[str, tuple[RecordHeaders, bytes, str]]] = {
+REFUSED: Final[Mapping[str, tuple[EventHeaders, bytes, str]]] = {
     "Confluent's schema registry, Avro": ([], b"\x00\x00\x00\x00\x07\x02\xc3\x28offer", "not-json"),
     "Debezium, a change event": ([], text({"before": None, "after": {"id": 1}, "op": "c"}), "bad-envelope"),
     "Dapr pub/sub, data alone": (
