@@ -9,7 +9,7 @@ from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
-from kb_client.command_line.output import print_answer
+from kb_client.command_line.output import print_answer, print_fields
 from kb_client.command_line.output_format import OutputWithoutIds
 from kb_client.errors import HttpUnauthorized
 
@@ -30,6 +30,29 @@ def register(app: typer.Typer) -> None:
 @admin.callback()
 def _admin() -> None:
     """Administer an organization."""
+
+
+@admin.command(epilog=examples("kb admin settings", "kb admin settings --strict-metadata"))
+def settings(
+    context: typer.Context,
+    *,
+    strict_metadata: Annotated[
+        bool | None,
+        typer.Option(
+            "--strict-metadata/--no-strict-metadata",
+            help="Whether metadata that can't be stored refuse their document, instead of being left out.",
+        ),
+    ] = None,
+    output: OutputWithoutIds = "table",
+) -> None:
+    """Show the settings of the organization, or change those that are named."""
+    with open_client(context) as client:
+        found = (
+            client.organizations.get_settings()
+            if strict_metadata is None
+            else client.organizations.put_settings(strict_metadata=strict_metadata)
+        )
+    print_answer(found, output, show=lambda: print_fields({"strict metadata": found.strict_metadata}))
 
 
 @admin.command("delete-organization", epilog=examples("kb admin delete-organization acme"))

@@ -29,6 +29,9 @@ class Payload(BaseModel):
 
 P = TypeVar("P", bound=Payload)
 
+RECEIVED: Final = {"received": True}
+"""Validation context of what others have sent. They can't correct it any more, so less is refused than of our own."""
+
 
 def _in_utc(moment: datetime) -> datetime:
     try:
@@ -100,7 +103,7 @@ def decode(
     if model is None:
         raise Rejected("unknown-type", _describe_types(envelope.type, types))
     try:
-        return envelope, model.model_validate(envelope.data)
+        return envelope, model.model_validate(envelope.data, context=RECEIVED)
     except ValidationError as error:
         raise Rejected("bad-data", describe(error, model, whole="data")) from None
 

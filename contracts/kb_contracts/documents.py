@@ -1,65 +1,34 @@
 """Facts about documents and tags, published by upstream services on `document-events`."""
 
-import math
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    StrictBool,
-    StrictFloat,
     StrictInt,
     StringConstraints,
+    ValidationInfo,
     model_validator,
 )
 
-from kb_contracts.cloudevents import Moment, Payload
+from kb_contracts.cloudevents import RECEIVED, Moment, Payload
 from kb_contracts.identifiers import Identifier
+from kb_contracts.metadata import (
+    MAX_WARNINGS,
+    Metadata,
+    MetadataWarnings,
+    readable_warnings,
+    storable_metadata,
+    within_64_bits,
+)
 from kb_contracts.reasons.field_reasons import wrong_field
-from kb_contracts.reasons.sentences import HALF_A_PAIR
+from kb_contracts.text_rules import storable, visible
 
 MAX_TAGS: Final = 1_000
-MAX_METADATA_KEYS: Final = 100
-MAX_METADATA_VALUE_CHARACTERS: Final = 8_192
 MAX_CHARACTERS_WITH_EMBEDDING_TEXT: Final = 8_000
 """Limit of a text and of its embedding text, if there is one: both are in one chunk."""
-
-
-def storable(text: str) -> str:
-    """Return `text`. Raises ValueError if it has what neither UTF-8 nor a search index can hold.
-
-    As a validator it stands behind limits of length: they count characters of strings, and items of all else.
-    """
-    if "\x00" in text:
-        raise ValueError("must not contain NUL characters: remove them")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(HALF_A_PAIR) from None
-    return text
-
-
-def _within_64_bits(number: int) -> int:
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"must be within 64 bits, {-(2**63)} to {2**63 - 1}")
-    return number
-
-
-def _storable_number(number: float) -> float:
-    if isinstance(number, int):
-        return _within_64_bits(number)
-    if not math.isfinite(number):
-        raise ValueError("must be a finite number")
-    return number
-
-
-def visible(text: str) -> str:
-    """Return `text`. Raises ValueError if it has nothing but white space."""
-    if not text.strip():
-        raise ValueError("must contain at least one visible character")
-    return text
 
 
 def fault_of_length(text: str, *, embedding_text: str | None) -> str | None:
@@ -85,28 +54,9 @@ EmbeddingText = Annotated[
     AfterValidator(visible),
 ]
 """Text that is embedded in place of the one that readers see."""
-Revision = Annotated[StrictInt, AfterValidator(_within_64_bits)]
+Revision = Annotated[StrictInt, AfterValidator(within_64_bits)]
 """Revision: any integer that rises with each change of the document; milliseconds will do."""
 TagIds = Annotated[list[Identifier], Field(max_length=MAX_TAGS)]
-MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-
-
-class DateValue(BaseModel):
-    """A date among metadata, `{"$date": "2026-01-31T00:00:00Z"}`: a plain string stays a string."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-    date: Moment = Field(alias="$date")
-
-
-MetadataValue = (
-    StrictBool
-    # Checked together: an integer too large for one would else be taken as the other, and lose digits.
-    | Annotated[StrictInt | StrictFloat, AfterValidator(_storable_number)]
-    | Annotated[str, Field(max_length=MAX_METADATA_VALUE_CHARACTERS), AfterValidator(storable)]
-    | DateValue
-)
-Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA_KEYS)]
 
 
 class Page(BaseModel):
@@ -125,7 +75,27 @@ class DocumentEvent(Payload):
     revision: Revision
 
 
-class OcrCompleted(DocumentEvent):
+class DescribedEvent(DocumentEvent):
+    """An event with metadata. What can't be stored of them is an error; out of a received event it is left."""
+
+    metadata_warnings: MetadataWarnings | None = None
+    """Values that the sender left out of `metadata` because they can't be stored, as kb-api does. They are shown with
+    the document."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_not_storable(cls, data: Any, info: ValidationInfo) -> Any:
+        if info.context is not RECEIVED or not isinstance(data, dict) or data.get("metadata") is None:
+            return data
+        if not isinstance(data["metadata"], dict) and cls.model_fields["metadata"].is_required():
+            # The event is about nothing else.
+            return data
+        stored, warnings = storable_metadata(data["metadata"])
+        warnings = (*warnings, *readable_warnings(data.get("metadata_warnings")))[:MAX_WARNINGS]
+        return {**data, "metadata": stored, "metadata_warnings": warnings or None}
+
+
+class OcrCompleted(DescribedEvent):
     """The text of a document is there, for the first time or again. Only this event creates a document."""
 
     TYPE: ClassVar[str] = "document.ocr_completed.v1"
@@ -137,7 +107,8 @@ class OcrCompleted(DocumentEvent):
     text_ref: Annotated[str, Field(max_length=512)] | None = None
     """Reference of a text stored earlier through kb-api for the same organization and document."""
     metadata: Metadata | None = None
-    """Field that is left as it was if it is absent."""
+    """Field that is left as it was if it is absent. Values that can't be stored are left out, with a warning, unless
+    the organization refuses such events."""
     pages: list[Page] = Field(default_factory=list, max_length=20_000)
     content_type: Annotated[str, Field(max_length=128)] | None = None
     source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
@@ -182,11 +153,11 @@ class TagsChanged(DocumentEvent):
     """All tags the document has now."""
 
 
-class MetadataChanged(DocumentEvent):
+class MetadataChanged(DescribedEvent):
     TYPE: ClassVar[str] = "document.metadata_changed.v1"
 
     metadata: Metadata
-    """All metadata the document has now."""
+    """All metadata the document has now. What can't be stored is left out as in `document.ocr_completed.v1`."""
 
 
 class DocumentDeleted(DocumentEvent):

@@ -140,7 +140,7 @@ def _names_event_format(content_type: str | None) -> bool:
 def _parse(value: bytes) -> Any:
     """Parse a value in JSON, also behind a byte order mark or the id of a schema."""
     try:
-        return strict_json.parse_text(to_text(remove_schema_id(value).removeprefix(BOM_UTF8)))
+        return strict_json.parse_text(to_text(remove_schema_id(value).removeprefix(BOM_UTF8)), any_number=True)
     except NotUtf8 as error:
         raise Rejected("not-utf8", f"the value is not JSON: {error}") from None
     except NotJson as error:
@@ -179,7 +179,7 @@ def _remove_wrappings(document: Any) -> Any:
         match document:
             case str():
                 try:
-                    document = strict_json.parse_text(document)
+                    document = strict_json.parse_text(document, any_number=True)
                 except ValueError:
                     break
             case {"schema": _, "payload": payload} if len(document) == len(("schema", "payload")):

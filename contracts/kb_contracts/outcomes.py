@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from kb_contracts.cloudevents import Payload
 from kb_contracts.commands import KbId
 from kb_contracts.identifiers import Identifier
+from kb_contracts.metadata import MetadataWarnings
 
 
 class _InKnowledgeBase(Payload):
@@ -21,6 +22,8 @@ class DocumentIndexed(_InKnowledgeBase):
     revision: int
     """Revision of the text that is searchable now."""
     chunk_count: int
+    warnings: MetadataWarnings | None = None
+    """Parts of the metadata that were left out because they can't be stored; absent if there is none."""
 
 
 class DocumentRemoved(_InKnowledgeBase):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kb_contracts.reasons import json_text
@@ -10,6 +11,8 @@ from kb_contracts.reasons.json_text import NotJson
 MAX_VALUES: Final = 150_000
 """Limit of elements, members and containers of a JSON document. The 20,000 pages of a document have 80,000."""
 
+_MAX_DIGITS: Final = 400
+"""Number of digits above which no double is large enough."""
 _SLICE: Final = 64_000
 """Number of characters that are examined before other threads have their turn."""
 
@@ -30,14 +33,18 @@ def parse(body: bytes, *, max_values: int = MAX_VALUES) -> Any:
     return value
 
 
-def parse_text(text: str) -> Any:
+def parse_text(text: str, *, any_number: bool = False) -> Any:
     """Read a JSON document whose strings may contain lone surrogates.
+
+    Args:
+        any_number: whether numbers that no field can hold are read all the same, infinite or shortened. They cost their
+            field then, and not the document. Python writes NaN where it knows no number.
 
     Raises:
         NotJson: for anything that is not JSON or ambiguous: NaN, infinities, numbers beyond a double, a name that
             occurs twice in an object, nesting beyond the stack. The message says which and quotes nothing.
     """
-    return json_text.parse_text(text, parse_float=_float)
+    return json_text.parse_text(text, **(_ANY_NUMBER if any_number else _NUMBERS))
 
 
 def _float(digits: str) -> float:
@@ -45,6 +52,15 @@ def _float(digits: str) -> float:
     if math.isinf(value):
         raise NotJson("a number is beyond the range of a double")
     return value
+
+
+def _integer(digits: str) -> int:
+    # Python reads no more than 4,300 digits. The first ones make a number that is too large for any field as well.
+    return int(digits[:_MAX_DIGITS])
+
+
+_NUMBERS: Final[Mapping[str, Any]] = {"parse_float": _float}
+_ANY_NUMBER: Final[Mapping[str, Any]] = {"parse_constant": float, "parse_float": float, "parse_int": _integer}
 
 
 def _has_lone_surrogate(value: Any) -> bool:

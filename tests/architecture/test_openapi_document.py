@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 import kb_contracts.api
 import kb_contracts.knowledge
 from kb_contracts.api.problems import STATUSES
-from kb_contracts.documents import DateValue
+from kb_contracts.metadata import DateValue
 from tests.architecture.test_errors_reference import rows, sections_of_problems
 from tests.openapi.document import PACKAGED, ROOT, build, render
 

@@ -5,14 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from kb_contracts.documents import (
-    DocumentDeleted,
-    DocumentEvent,
-    MetadataChanged,
-    MetadataValue,
-    OcrCompleted,
-    TagsChanged,
-)
+from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
+from kb_contracts.metadata import MetadataValue
 
 UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
 # Common words, a token each: a paragraph has more than half a chunk of them, and less than a whole one.

@@ -15,7 +15,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core._pydantic_core import list_all_errors
 
 from kb_contracts.cloudevents import Envelope
-from kb_contracts.documents import DOCUMENT_EVENTS, MetadataValue, OcrCompleted, TagIds
+from kb_contracts.documents import DOCUMENT_EVENTS, OcrCompleted, TagIds
+from kb_contracts.metadata import MetadataValue
 from kb_contracts.reasons.field_reasons import MAX_ERRORS, FieldReason, describe, reasons, why_not
 from kb_contracts.reasons.patterns import form_of
 from kb_contracts.reasons.shown_values import MAX_SHOWN_CHARACTERS

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kb_contracts.cloudevents import decode
 from kb_contracts.documents import DOCUMENT_EVENTS
 from kb_contracts.errors import Rejected
+from kb_contracts.metadata import require_storable_metadata
 
 SNAPSHOT: Final = Path(__file__).parent / "reasons.json"
 
@@ -89,8 +90,6 @@ NOT_JSON: Final[dict[str, bytes | None]] = {
     "two documents": b'{"id": "1"}\n{"id": "2"}',
     "cut off": _JSON.encode()[:40],
     "cut off in a text": b'{"id": "12',
-    "NaN": event_with("NaN"),
-    "Infinity": event_with("-Infinity"),
     "None of Python": event_with("None"),
     "True of Python": event_with("True"),
     "undefined of JavaScript": event_with("undefined"),
@@ -102,7 +101,6 @@ NOT_JSON: Final[dict[str, bytes | None]] = {
     "line break in a text": b'{"id": "1\n2"}',
     "unknown escape": b'{"id": "C:\\data"}',
     "short Unicode escape": b'{"id": "\\u12"}',
-    "number with 5,000 digits": event_with("9" * 5_000),
     "number with a leading zero": event_with("007"),
     "number with a plus": event_with("+7"),
     "nested 100,000 times": b"[" * 100_000,
@@ -187,6 +185,9 @@ WRONG_IDS: Final[dict[str, bytes]] = {
     "document id a list": event(document_id=["handbook"]),
 }
 WRONG_REVISIONS: Final[dict[str, bytes]] = {
+    "NaN": event_with("NaN"),
+    "Infinity": event_with("-Infinity"),
+    "number with 5,000 digits": event_with("9" * 5_000),
     "no revision": event(revision=ABSENT),
     "revision misspelled": event(revision=ABSENT, revison=1),
     "revision a float": event(revision=1.5),
@@ -253,6 +254,7 @@ WRONG_METADATA: Final[dict[str, bytes]] = {
     "metadata value an empty object": metadata({}),
     "metadata value null": metadata(None),
     "metadata value 2^70": metadata(2**70),
+    "metadata value NaN": metadata("VALUE").replace(b'"VALUE"', b"NaN"),
     "metadata value 1e400": metadata("VALUE").replace(b'"VALUE"', b"1e400"),
     "metadata value $numberLong": metadata({"$numberLong": "7"}),
     "metadata value $oid": metadata({"$oid": "65f1c2a3b4d5e6f708192a3b"}),
@@ -357,9 +359,10 @@ WRONG: Final[dict[str, bytes | None]] = {
 
 
 def refusal(value: bytes | None) -> str:
-    """Return why an event is refused."""
+    """Return why an event is refused, of an organization that is strict with metadata."""
     try:
-        decode(value, DOCUMENT_EVENTS)
+        received, _ = decode(value, DOCUMENT_EVENTS)
+        require_storable_metadata(received.data.get("metadata"))
     except Rejected as error:
         return str(error)
     return "accepted"

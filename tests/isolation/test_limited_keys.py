@@ -121,6 +121,8 @@ CLOSED: Final = {
     "POST /webhooks/{webhook_id}/test",
     "GET /webhooks/{webhook_id}/deliveries",
     "POST /webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
+    "GET /settings",
+    "PUT /settings",
     "DELETE ",
     "GET /deletion",
     "DELETE /threads/{thread_id}",

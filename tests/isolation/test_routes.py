@@ -212,6 +212,8 @@ MATRIX = [
     Route("kb-api", "POST", "/webhooks/{webhook_id}/test", Scope.ADMIN),
     Route("kb-api", "GET", "/webhooks/{webhook_id}/deliveries", Scope.ADMIN, query={"state": "dead"}),
     Route("kb-api", "POST", "/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Scope.ADMIN),
+    Route("kb-api", "GET", "/settings", Scope.READ),
+    Route("kb-api", "PUT", "/settings", Scope.ADMIN, body={"strict_metadata": False}),
     # Without its confirmation: the prober must not be deleted.
     Route("kb-api", "DELETE", "", Scope.ADMIN),
     Route("kb-api", "GET", "/deletion", Scope.ADMIN),

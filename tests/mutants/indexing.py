@@ -9,6 +9,7 @@ _SYNC: Final = "services/indexer/kb_indexer/sync_document.py"
 _FAILURES: Final = "services/indexer/kb_indexer/sync_failures.py"
 _SWAP: Final = "services/indexer/kb_indexer/swap.py"
 _PROBE: Final = "services/indexer/kb_indexer/searchable.py"
+_METADATA: Final = "contracts/kb_contracts/metadata.py"
 _PROJECTION: Final = "shared/kb_shared/membership/projection.py"
 _DOCUMENTS: Final = "shared/kb_shared/mongo/documents.py"
 _DOCUMENT_INDEX: Final = "shared/kb_shared/mongo/document_index.py"
@@ -27,6 +28,114 @@ _DISPATCHER: Final = "services/indexer/kb_indexer/queue_dispatcher.py"
 _QUEUED_JOBS: Final = f"{_TESTS}/test_queued_jobs.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "bad-metadata-refuse-the-document",
+        "contracts/kb_contracts/cloudevents.py",
+        old="model.model_validate(envelope.data, context=RECEIVED)",
+        new="model.model_validate(envelope.data)",
+        caught_by=(
+            *in_file(
+                f"{_TESTS}/test_metadata_warnings.py",
+                "test_a_bad_value_costs_neither_the_document_nor_the_other_values",
+            ),
+            *in_file(f"{_UNIT}/test_storable_metadata.py", "test_any_json_as_metadata_costs_only_itself"),
+        ),
+    ),
+    Mutant(
+        "a-number-that-is-none-refuses-the-document",
+        "contracts/kb_contracts/event_forms.py",
+        old="removeprefix(BOM_UTF8)), any_number=True)",
+        new="removeprefix(BOM_UTF8)))",
+        caught_by=in_file(
+            f"{_UNIT}/test_storable_metadata.py", "test_a_number_that_python_can_not_read_costs_only_itself"
+        ),
+    ),
+    Mutant(
+        "metadata-beyond-the-limit-are-kept",
+        _METADATA,
+        old="if not faults and len(stored) == MAX_METADATA_KEYS:",
+        new="if False:",
+        caught_by=in_file(f"{_UNIT}/test_storable_metadata.py", "test_of_too_many_keys_the_first_are_kept"),
+    ),
+    Mutant(
+        "warnings-beyond-the-limit-are-not-counted",
+        _METADATA,
+        old="    if len(left_out) <= MAX_WARNINGS:\n",
+        new="    if True:\n",
+        caught_by=in_file(
+            f"{_UNIT}/test_storable_metadata.py", "test_of_too_many_warnings_the_last_one_counts_the_others"
+        ),
+    ),
+    Mutant(
+        "strict-organizations-are-not-asked",
+        _FAN_OUT,
+        old="if settings is not None and settings.strict_metadata:",
+        new="if False:",
+        caught_by=in_file(
+            f"{_TESTS}/test_metadata_warnings.py",
+            "test_a_strict_organization_refuses_the_document_and_another_one_does_not",
+        ),
+    ),
+    Mutant(
+        "strict-organizations-refuse-what-was-left-out-before",
+        _FAN_OUT,
+        old='require_storable_metadata(envelope.data.get("metadata"))',
+        new='raise Rejected("bad-data", "")',
+        caught_by=in_file(
+            f"{_TESTS}/test_metadata_warnings.py",
+            "test_what_the_sender_left_out_is_shown_also_in_a_strict_organization",
+        ),
+    ),
+    Mutant(
+        "warnings-do-not-decide-between-equal-revisions",
+        _PROJECTION,
+        old='    content += [("", each.field, each.message) for each in warnings]\n',
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_projection.py",
+            "test_metadata_with_and_without_warnings_of_one_revision_come_out_alike_whichever_came_first",
+        ),
+    ),
+    Mutant(
+        "warnings-alone-are-not-announced",
+        _DOCUMENTS,
+        old="        *document.warnings,\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_metadata_warnings.py",
+            "test_the_outcome_of_each_change_says_what_is_left_out_now",
+        ),
+    ),
+    Mutant(
+        "warnings-outlive-what-an-older-version-writes",
+        _DOCUMENTS,
+        old='facet if row.get("warned_version") == row.get("projection_version") else replace(facet, warnings=())',
+        new="facet",
+        caught_by=in_file(
+            f"{_TESTS}/test_metadata_warnings.py",
+            "test_warnings_go_when_a_replica_of_an_older_version_changes_the_document",
+        ),
+    ),
+    Mutant(
+        "an-unchanged-text-is-announced-without-warnings",
+        "services/indexer/kb_indexer/acknowledgements.py",
+        old="            warnings=self.warnings or None,\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_metadata_warnings.py",
+            "test_the_outcome_of_each_change_says_what_is_left_out_now",
+        ),
+    ),
+    Mutant(
+        "http-ignores-strictness",
+        "services/kb-api/kb_api/publish_document_event.py",
+        old="        await self._refuse_bad_metadata(event)\n",
+        new="",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_metadata_warnings.py",
+            "test_a_strict_organization_gets_a_422_with_the_same_words",
+        ),
+    ),
     Mutant(
         "sensitive-documents-are-indexed",
         "services/indexer/kb_indexer/refuse_sensitive.py",

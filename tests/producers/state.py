@@ -7,7 +7,8 @@ import httpx
 from pydantic import TypeAdapter
 
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import DateValue, Metadata, OcrCompleted
+from kb_contracts.documents import OcrCompleted
+from kb_contracts.metadata import DateValue, Metadata
 from tests.chaos.oracle import ExpectedDocument
 from tests.e2e.system import SystemUnderTest
 from tests.producers.table import EventsOfRun

@@ -13,6 +13,7 @@ from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.batches import MAX_BATCHED
 from kb_contracts.api.document_batches import BatchOutcomes
 from kb_contracts.api.documents import AcceptedChange, PageOfText
+from kb_contracts.metadata import MetadataWarning
 
 MAX_BATCH_BYTES: Final = 1_800_000
 """Size of a batch as JSON: a request has room for 2 MB."""
@@ -45,6 +46,8 @@ class AsyncDocumentBatches:
         self.accepted_count = 0
         self.failures: list[FailedDocument] = []
         """Documents that were refused so far."""
+        self.warnings: dict[str, list[MetadataWarning]] = {}
+        """Warnings of documents by their ids: parts of the metadata that were left out."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,6 +122,7 @@ class AsyncDocumentBatches:
         for document, outcome in zip(documents, outcomes.outcomes, strict=True):
             if outcome.problem is not None:
                 self.failures.append(FailedDocument.from_problem(document["document_id"], outcome.problem))
+            self._keep_warnings(document["document_id"], outcome.warnings)
         self._report_progress()
 
     async def _add_change(self, action: str, document_id: str, changed: Mapping[str, Any]) -> None:
@@ -138,11 +142,16 @@ class AsyncDocumentBatches:
         # An earlier version of the same document may be waiting.
         await self.flush()
         try:
-            await self._upload(document_id, text, **document)
+            accepted = await self._upload(document_id, text, **document)
             self.accepted_count += 1
+            self._keep_warnings(document_id, accepted.warnings)
         except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
             self.failures.append(FailedDocument.from_error(document_id, error))
         self._report_progress()
+
+    def _keep_warnings(self, document_id: str, warnings: Sequence[MetadataWarning]) -> None:
+        if warnings:
+            self.warnings[document_id] = [*warnings]
 
     def _report_progress(self) -> None:
         if self._on_progress is not None:

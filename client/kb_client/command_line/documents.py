@@ -203,7 +203,7 @@ def _print_list(found: "Sequence[DocumentSummary]", *, total_count: int) -> None
             (
                 each.document_name,
                 each.document_id,
-                ", ".join(sorted({place.status for place in each.knowledge_bases})) or each.state,
+                _state(each),
                 each.tag_ids,
             )
             for each in found
@@ -211,6 +211,11 @@ def _print_list(found: "Sequence[DocumentSummary]", *, total_count: int) -> None
         whole=("id",),
     )
     print_more(len(found), total_count=total_count)
+
+
+def _state(found: "DocumentSummary") -> str:
+    state = ", ".join(sorted({place.status for place in found.knowledge_bases})) or found.state
+    return f"{state}, with warnings" if found.has_warnings else state
 
 
 def _print_document(found: "DocumentView") -> None:
@@ -224,6 +229,8 @@ def _print_document(found: "DocumentView") -> None:
             **{f"metadata {key}": value for key, value in found.metadata.items()},
         }
     )
+    for warning in found.warnings:
+        print(f"left out: {visible(warning.field)}: {visible(warning.message)}")
     if not found.knowledge_bases:
         print("\nIt is in no knowledge base: none has one of its tags.")
         return

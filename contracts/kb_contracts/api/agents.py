@@ -9,7 +9,7 @@ from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, exampl
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
 from kb_contracts.api.search import MAX_TOP_K
-from kb_contracts.documents import storable
+from kb_contracts.text_rules import storable
 
 MAX_TOOLS: Final = 20
 

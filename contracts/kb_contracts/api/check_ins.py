@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from kb_contracts.api.knowledge_imports import ImportReport
 from kb_contracts.api.model import NextCursor, StrictModel, example
 from kb_contracts.api.runs import ModelName
-from kb_contracts.documents import storable
 from kb_contracts.knowledge.import_document import SkippedItem
+from kb_contracts.text_rules import storable
 
 MAX_TEXT_CHARACTERS: Final = 50_000
 DEFAULT_RETRIES: Final = 2

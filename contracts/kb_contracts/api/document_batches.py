@@ -1,13 +1,15 @@
 """Batches of documents: each one has an outcome of its own."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.batches import MAX_BATCHED, DescribedAs, RefusedEntry
 from kb_contracts.api.documents import DocumentRequestChange, OutdatedFacets, PatchMetadata, PatchTags, PutDocument
+from kb_contracts.api.memberships import LEFT_OUT
 from kb_contracts.api.model import StrictModel, example
 from kb_contracts.identifiers import Identifier
+from kb_contracts.metadata import MetadataWarning
 
 
 class BatchedDocument(PutDocument):
@@ -72,6 +74,9 @@ class BatchOfDocuments(StrictModel):
     documents: Annotated[list[UncheckedDocument], Field(min_length=1, max_length=MAX_BATCHED)]
 
 
+_ACCEPTED: Final = {"changed": True, "outdated": [], "problem": None, "warnings": []}
+
+
 class BatchOutcome(BaseModel):
     """Outcome of one document: it was accepted with a revision, or there is a `problem`."""
 
@@ -80,6 +85,7 @@ class BatchOutcome(BaseModel):
     changed: bool = Field(description="Whether the event can change the document, as in `PUT`.")
     outdated: OutdatedFacets = []
     problem: RefusedEntry | None = Field(description="Problem of the document; null if it was accepted.")
+    warnings: list[MetadataWarning] = Field(default=[], description=LEFT_OUT)
 
 
 class BatchOutcomes(BaseModel):
@@ -88,9 +94,30 @@ class BatchOutcomes(BaseModel):
             "accepted_count": 3,
             "refused_count": 0,
             "outcomes": [
-                {"document_id": "handbook", "revision": 1, "changed": True, "outdated": [], "problem": None},
-                {"document_id": "travel", "revision": 4, "changed": True, "outdated": [], "problem": None},
-                {"document_id": "draft", "revision": 2, "changed": True, "outdated": [], "problem": None},
+                {
+                    "document_id": "handbook",
+                    "revision": 1,
+                    "changed": True,
+                    "outdated": [],
+                    "problem": None,
+                    "warnings": [],
+                },
+                {
+                    "document_id": "travel",
+                    "revision": 4,
+                    "changed": True,
+                    "outdated": [],
+                    "problem": None,
+                    "warnings": [],
+                },
+                {
+                    "document_id": "draft",
+                    "revision": 2,
+                    "changed": True,
+                    "outdated": [],
+                    "problem": None,
+                    "warnings": [],
+                },
             ],
         }
     )

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.memberships import DocumentStatus
+from kb_contracts.api.memberships import HAS_WARNINGS, DocumentStatus
 from kb_contracts.api.model import NextCursor, example
 
 DocumentStage: TypeAlias = Literal["available", "waiting_for_text", "deleted"]
@@ -43,6 +43,7 @@ class DocumentSummary(BaseModel):
     knowledge_bases: list[PlacementView] = Field(
         description="Knowledge bases that the document is indexed in or has open work for."
     )
+    has_warnings: bool = Field(default=False, description=HAS_WARNINGS)
 
 
 class DocumentPage(BaseModel):
@@ -61,6 +62,7 @@ class DocumentPage(BaseModel):
                     "text_bytes": 40312,
                     "changed_at": "2026-01-31T12:00:00Z",
                     "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],
+                    "has_warnings": False,
                 }
             ],
             "total_count": 1,

@@ -1,15 +1,20 @@
 """Documents of an organization: changes over HTTP, and what is known of a document."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from kb_contracts.api.memberships import DocumentError, DocumentState, DocumentStatus
+from kb_contracts.api.batches import DescribedAs
+from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
-from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, storable
+from kb_contracts.documents import EmbeddingText, Page, Revision, TagIds, Text
+from kb_contracts.metadata import Metadata, MetadataWarning
 from kb_contracts.outcomes import OutdatedFacet
+from kb_contracts.text_rules import storable
+
+_UNLESS_STRICT: Final = ", unless `strict_metadata` in `GET /settings` is on: then they are an error."
 
 
 class DocumentRequestChange(StrictModel):
@@ -50,8 +55,10 @@ class PutDocument(DocumentRequestChange):
     text_ref: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Reference from `PUT /documents/{document_id}/text`, instead of `text`."
     )
-    metadata: Metadata | None = Field(
-        default=None, description="All metadata of the document. If it is absent, the metadata do not change."
+    metadata: Annotated[Any, DescribedAs(Metadata | None)] = Field(
+        default=None,
+        description="All metadata of the document. If it is absent, the metadata do not change. Values that can't be "
+        f"stored are left out, with a warning in the answer{_UNLESS_STRICT}",
     )
     pages: list[PageOfText] = Field(
         default=[], max_length=20_000, description="Positions of the pages in the text, in order."
@@ -80,7 +87,10 @@ class PatchTags(DocumentRequestChange):
 class PatchMetadata(DocumentRequestChange):
     model_config = example({"metadata": {"year": 2026, "language": "en"}})
 
-    metadata: Metadata = Field(description="All metadata that the document has from now on.")
+    metadata: Annotated[dict[str, Any], DescribedAs(Metadata)] = Field(
+        description="All metadata that the document has from now on. Values that can't be stored are left out, with a "
+        f"warning in the answer{_UNLESS_STRICT}"
+    )
 
 
 OutdatedFacets = Annotated[
@@ -92,7 +102,7 @@ OutdatedFacets = Annotated[
 class AcceptedChange(BaseModel):
     """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
 
-    model_config = example({"document_id": "handbook", "revision": 1, "changed": True, "outdated": []})
+    model_config = example({"document_id": "handbook", "revision": 1, "changed": True, "outdated": [], "warnings": []})
 
     document_id: str
     revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
@@ -101,6 +111,7 @@ class AcceptedChange(BaseModel):
         "accepted before, with the same revision. It is published in any case."
     )
     outdated: OutdatedFacets = []
+    warnings: list[MetadataWarning] = Field(default=[], description=LEFT_OUT)
 
 
 class StoredTextView(BaseModel):
@@ -134,6 +145,7 @@ class DocumentView(DocumentState):
             "tags_revision": 1,
             "metadata_revision": 1,
             "deleted_revision": None,
+            "warnings": [],
             "document_id": "handbook",
             "upload_date": "2026-01-31T12:00:00Z",
             "content_type": "application/pdf",

@@ -6,7 +6,6 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from kb_contracts.api.model import StrictModel, example
 from kb_contracts.api.search import MAX_QUERY_CHARACTERS, MAX_TOP_K, Ids, RequestedKbId
-from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import InfoType, KnowledgeType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
@@ -14,6 +13,7 @@ from kb_contracts.knowledge.graph import MAX_DEPTH
 from kb_contracts.knowledge.plain_text import ITEM_DELIMITER
 from kb_contracts.knowledge.retrieval import RetrievalResult
 from kb_contracts.knowledge.routing import METADATA_INFO_TYPE
+from kb_contracts.text_rules import storable
 
 MAX_LISTED: Final = 20
 """Limit of the values of a filter, and of the formatters of a request."""

@@ -1,12 +1,13 @@
 """A document in a knowledge base: its state, the explanation of it, and its chunks."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.model import NextCursor, example
 from kb_contracts.commands import Reason
+from kb_contracts.metadata import MetadataWarning
 
 OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
 IndexStatus = Literal["indexed", "empty"]
@@ -22,6 +23,12 @@ ListedDocumentSort = Literal[
     "indexed_at",
     "-indexed_at",
 ]
+
+LEFT_OUT: Final = (
+    "Parts of the metadata that were left out because they can't be stored. If they are too many, the last one counts "
+    "the others."
+)
+HAS_WARNINGS: Final = "Whether parts of the metadata were left out: `warnings` of the document says which."
 
 
 class DocumentError(BaseModel):
@@ -44,6 +51,7 @@ class ListedDocumentView(BaseModel):
     next_attempt_at: datetime | None = Field(
         description="Time of the next attempt; null if it can begin now or none is planned."
     )
+    has_warnings: bool = Field(default=False, description=HAS_WARNINGS)
 
 
 class DocumentList(BaseModel):
@@ -59,6 +67,7 @@ class DocumentList(BaseModel):
                     "attempts": 0,
                     "error": None,
                     "next_attempt_at": None,
+                    "has_warnings": False,
                 }
             ],
             "total_count": 1,
@@ -91,6 +100,7 @@ class DocumentState(BaseModel):
     deleted_revision: int | None = Field(
         description="Revision of the deletion; null if the document was never deleted."
     )
+    warnings: list[MetadataWarning] = Field(default=[], description=LEFT_OUT)
 
 
 class IndexedDocumentState(BaseModel):
@@ -132,6 +142,7 @@ class ExplanationView(BaseModel):
                 "tags_revision": 1,
                 "metadata_revision": None,
                 "deleted_revision": None,
+                "warnings": [],
             },
             "events": [
                 {

@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema
 from typing_extensions import TypeAliasType
 
 from kb_contracts.api.filter_keys import INSTEAD, UNSAFE_NAMES
-from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS
+from kb_contracts.metadata import MAX_METADATA_VALUE_CHARACTERS
 
 MAX_CLAUSES: Final = 50
 MAX_VALUES: Final = 100

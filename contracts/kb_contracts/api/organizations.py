@@ -1,11 +1,30 @@
-"""Deletion of an organization."""
+"""Settings and deletion of an organization."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.model import example
+from kb_contracts.api.model import StrictModel, example
+
+_STRICT_METADATA: Final = (
+    "Whether metadata that can't be stored refuse their document, on Kafka and over HTTP. If not, such values are left "
+    "out, and the document gets a warning."
+)
+
+
+class PutOrganizationSettings(StrictModel):
+    model_config = example({"strict_metadata": True})
+
+    strict_metadata: bool = Field(description=_STRICT_METADATA)
+
+
+class OrganizationSettingsView(BaseModel):
+    """Settings that the organization changes itself."""
+
+    model_config = example({"strict_metadata": False})
+
+    strict_metadata: bool = Field(description=_STRICT_METADATA)
 
 
 class OrganizationDeletionView(BaseModel):

@@ -5,13 +5,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import InfoType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
 from kb_contracts.knowledge.graph import MAX_DEPTH
 from kb_contracts.knowledge.prompt_template import FeedConflictResolution
 from kb_contracts.reasons.field_reasons import wrong_field
+from kb_contracts.text_rules import storable
 
 MAX_TEMPLATE_CHARACTERS: Final = 20_000
 MAX_ATTRIBUTE_CHARACTERS: Final = 20_000

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from kb_contracts.api.model import Name, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
 from kb_contracts.api.runs import AutoSearch, KbIds, ModelName
-from kb_contracts.documents import storable
 from kb_contracts.reasons.field_reasons import wrong_field
+from kb_contracts.text_rules import storable
 
 Content = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(storable)]
 

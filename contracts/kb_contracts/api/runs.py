@@ -7,10 +7,10 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import Attachments, Variables
-from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.reasons.field_reasons import wrong_field
+from kb_contracts.text_rules import storable
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 
 from kb_contracts.api.metadata_filter import MetadataFilter
 from kb_contracts.api.model import StrictModel, Timestamp, example
-from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
+from kb_contracts.text_rules import storable
 
 MAX_IDS: Final = 100
 MAX_QUERY_CHARACTERS: Final = 8_000

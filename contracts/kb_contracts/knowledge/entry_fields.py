@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from kb_contracts.documents import storable, visible
 from kb_contracts.identifiers import Identifier
 from kb_contracts.reserved_ids import ENTRY_ID_PATTERN, RESERVED_TAG_PREFIX, is_reserved_tag_id
+from kb_contracts.text_rules import storable, visible
 
 MAX_CONTENT_CHARACTERS: Final = 200_000
 MAX_TITLE_CHARACTERS: Final = 300

@@ -5,9 +5,9 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import AfterValidator, Field, StringConstraints
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import storable
 from kb_contracts.knowledge.entities import EntityType
 from kb_contracts.knowledge.properties import Properties
+from kb_contracts.text_rules import storable
 
 MAX_DEPTH: Final = 4
 MAX_NODES: Final = 200

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Final
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.merging import merge_pieces
 from kb_contracts.knowledge.properties import PropertyValue
 from kb_contracts.knowledge.retrieval import GraphRelation, RetrievedPiece
+from kb_contracts.metadata import DateValue
 
 SECTION_DELIMITER: Final = "\n\n"
 ITEM_DELIMITER: Final = "\n---\n"

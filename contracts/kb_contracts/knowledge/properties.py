@@ -5,7 +5,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from kb_contracts.documents import DateValue, MetadataValue, storable
+from kb_contracts.metadata import DateValue, MetadataValue
+from kb_contracts.text_rules import storable
 
 MAX_PROPERTIES = 100
 

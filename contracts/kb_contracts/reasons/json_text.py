@@ -72,14 +72,26 @@ def to_text(value: bytes) -> str:
         ) from None
 
 
-def parse_text(text: str, *, parse_float: Callable[[str], Any] = float) -> Any:
+def _constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not JSON: write null or leave the field out")
+
+
+def parse_text(
+    text: str,
+    *,
+    parse_float: Callable[[str], Any] = float,
+    parse_int: Callable[[str], Any] = int,
+    parse_constant: Callable[[str], Any] = _constant,
+) -> Any:
     """Return the value of a JSON document.
 
     Raises:
         NotJson: it is none, or is ambiguous: a name occurs twice in one object.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=parse_float)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=parse_constant, parse_float=parse_float, parse_int=parse_int
+        )
     except json.JSONDecodeError as error:
         raise NotJson(_describe(text, error)) from None
     except NotJson:
@@ -190,7 +202,3 @@ def _repeated(pairs: list[tuple[str, Any]]) -> str:
             return f"the name {name}" if is_plain(name) else "a name"
         seen.add(name)
     return "a name"
-
-
-def _constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is not JSON: write null or leave the field out")

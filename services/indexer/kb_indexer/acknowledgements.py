@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kb_contracts.metadata import MetadataWarning
 from kb_contracts.outcomes import DocumentIndexed
 from kb_indexer.source import SOURCE
 from kb_indexer.state_reader import StateReader
@@ -20,6 +21,7 @@ from kb_shared.observability import tracing
 class _Unchanged:
     indexed: IndexedDocument
     revision: int
+    warnings: tuple[MetadataWarning, ...]
     traceparent: str
 
     def build_announcement(self, sequences: Mapping[str, int]) -> Announcement:
@@ -30,6 +32,7 @@ class _Unchanged:
             document_id=row.document_id,
             revision=self.revision,
             chunk_count=row.chunk_count,
+            warnings=self.warnings or None,
         )
         return Announcement(outcome, sequences[row.document_id], self.traceparent)
 
@@ -51,7 +54,7 @@ class Acknowledgements:
         live = await self._state_reader.live_chunks(kb, document.document_id)
         if document.text is None or live != indexed.chunk_count:
             return False
-        unchanged = _Unchanged(indexed, document.text.revision, tracing.current())
+        unchanged = _Unchanged(indexed, document.text.revision, document.warnings, tracing.current())
         return bool(await self._recorded(unchanged))
 
     async def _record_all(self, unchanged: Sequence[_Unchanged]) -> Mapping[_Unchanged, bool]:

@@ -16,6 +16,7 @@ from kb_contracts.cloudevents import Envelope, Payload, decode
 from kb_contracts.commands import Reason, SyncDocument
 from kb_contracts.documents import (
     DOCUMENT_EVENTS,
+    DescribedEvent,
     DocumentDeleted,
     DocumentEvent,
     MetadataChanged,
@@ -28,6 +29,7 @@ from kb_contracts.documents import (
     key_of,
 )
 from kb_contracts.errors import Rejected
+from kb_contracts.metadata import require_storable_metadata
 from kb_contracts.topics import KNOWLEDGE_DOCUMENT_EVENTS
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.consumer.backlog import Backlog
@@ -162,6 +164,8 @@ class FanOut:
                 "kb.event.type": event.TYPE,
             }
         )
+        if isinstance(event, DescribedEvent) and event.metadata_warnings:
+            await self._refuse_bad_metadata(envelope, event)
         await reach("fan_out.before_projection")
         with tracing.span(spans.PROJECT) as span:
             async with self._referring if _refers(event) else nullcontext():
@@ -191,6 +195,15 @@ class FanOut:
                 queued=queued,
             )
         log.info("event.fanned_out", type=event.TYPE, changed=changed, kbs=len(concerned))
+
+    async def _refuse_bad_metadata(self, envelope: Envelope, event: DescribedEvent) -> None:
+        """Reject an event with metadata that can't be stored if its organization wants it so.
+
+        What the sender itself left out is no reason: kb-api has accepted such an event.
+        """
+        settings = await self._state_reader.settings_of(event.organization_id)
+        if settings is not None and settings.strict_metadata:
+            require_storable_metadata(envelope.data.get("metadata"))
 
     async def _project(self, envelope: Envelope, event: DocumentEvent) -> tuple[Document, bool]:
         """Apply the event to the stored state; return the state and whether the event changed it."""

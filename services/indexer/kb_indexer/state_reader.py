@@ -10,7 +10,15 @@ from typing import TypeVar
 
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
-from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
+from kb_shared.mongo import (
+    document_index,
+    document_texts,
+    documents,
+    index_jobs,
+    knowledge_bases,
+    organizations,
+    vectors,
+)
 from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup, in_parts
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument
@@ -20,6 +28,7 @@ from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import majority_reads
+from kb_shared.mongo.organizations import OrganizationSettings
 from kb_shared.mongo.vectors import Chunks
 
 Found = TypeVar("Found")
@@ -46,6 +55,7 @@ class StateReader:
             bulk_lookup(database, _in_majority(document_index.find_of_documents))
         )
         self.knowledge_bases_of: BatchLoader[str, list[KnowledgeBase]] = BatchLoader(self._knowledge_bases_of)
+        self.settings_of: BatchLoader[str, OrganizationSettings] = BatchLoader(self._settings_of)
         self.indexed: BatchLoader[MembershipKey, IndexedDocument] = BatchLoader(self._indexed)
         self._live: BatchLoader[tuple[Chunks, str], int] = BatchLoader(self._count_live)
 
@@ -59,6 +69,10 @@ class StateReader:
                 return await knowledge_bases.find_of_organization(majority, organization_id)
 
         return dict(zip(organization_ids, await run_all_or_cancel(map(ask, organization_ids)), strict=True))
+
+    async def _settings_of(self, organization_ids: Sequence[str]) -> Mapping[str, OrganizationSettings]:
+        async with majority_reads(self._database) as majority:
+            return await organizations.find_all_settings(majority, organization_ids)
 
     async def _indexed(self, wanted: Sequence[MembershipKey]) -> Mapping[MembershipKey, IndexedDocument]:
         async def ask(kb: KnowledgeBaseKey, document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:

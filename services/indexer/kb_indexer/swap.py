@@ -249,6 +249,7 @@ async def _replace(
         document_id=swap.document_id,
         revision=indexed.text_revision,
         chunk_count=indexed.chunk_count,
+        warnings=current.warnings or None,
     )
     await announce(swap.database, session, Announcement(outcome, sequence), source=SOURCE)
     await reach("swap.before_commit")

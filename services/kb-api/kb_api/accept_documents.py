@@ -58,6 +58,7 @@ async def _accept(publisher: DocumentEventPublisher, caller: Caller, change: Bat
             changed=published.effect.changes,
             outdated=list(published.effect.outdated),
             problem=None,
+            warnings=list(published.warnings),
         )
 
     event = _create_event(caller, change)

@@ -1,8 +1,9 @@
-"""Creates the events of documents from request bodies."""
+"""Creates the events of documents from request bodies, without metadata that can't be stored."""
 
 from pydantic import ValidationError
 
 from kb_contracts.api.documents import DocumentRequestChange, PatchMetadata, PatchTags, PutDocument
+from kb_contracts.cloudevents import RECEIVED
 from kb_contracts.documents import DocumentDeleted, MetadataChanged, OcrCompleted, TagsChanged
 from kb_contracts.reasons.field_reasons import reasons
 from kb_shared.http.authentication import Caller
@@ -16,11 +17,14 @@ def to_ocr_completed(caller: Caller, document_id: str, *, body: PutDocument) -> 
     """Create the event. Raises RequestError 422 for fields that contradict each other."""
     fields = {name: getattr(body, name) for name in PutDocument.model_fields if name != "revision"}
     try:
-        return OcrCompleted(
-            organization_id=caller.organization_id,
-            document_id=document_id,
-            revision=_revision(body),
-            **fields,
+        return OcrCompleted.model_validate(
+            {
+                "organization_id": caller.organization_id,
+                "document_id": document_id,
+                "revision": _revision(body),
+                **fields,
+            },
+            context=RECEIVED,
         )
     except ValidationError as error:
         raise invalid(reasons(error, OcrCompleted)) from None
@@ -36,11 +40,14 @@ def to_tags_changed(caller: Caller, document_id: str, *, body: PatchTags) -> Tag
 
 
 def to_metadata_changed(caller: Caller, document_id: str, *, body: PatchMetadata) -> MetadataChanged:
-    return MetadataChanged(
-        organization_id=caller.organization_id,
-        document_id=document_id,
-        revision=_revision(body),
-        metadata=body.metadata,
+    return MetadataChanged.model_validate(
+        {
+            "organization_id": caller.organization_id,
+            "document_id": document_id,
+            "revision": _revision(body),
+            "metadata": body.metadata,
+        },
+        context=RECEIVED,
     )
 
 

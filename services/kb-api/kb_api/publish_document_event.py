@@ -1,6 +1,6 @@
 """Publishes document events of upstreams that use HTTP instead of Kafka. An event is durable before the response."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,15 +13,17 @@ from kb_api.source import SOURCE
 from kb_api.stored_bytes import StoredBytes
 from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
+from kb_contracts.documents import DescribedEvent, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
+from kb_contracts.metadata import MetadataWarning
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.changes import ChangeAnswer, commit_change
+from kb_shared.http.problems import invalid_fields
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.membership.outdated import versions_in
 from kb_shared.membership.projection import versions_of
 from kb_shared.messaging.outbox_relay import headers_of_ours
-from kb_shared.mongo import document_texts, documents, outbox
+from kb_shared.mongo import document_texts, documents, organizations, outbox
 from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.keys import DocumentKey
@@ -37,6 +39,8 @@ class Published:
 
     revision: int
     effect: ExpectedEffect
+    warnings: Sequence[MetadataWarning] = ()
+    """Parts of the metadata that were left out of the event."""
 
 
 class DocumentEventPublisher:
@@ -71,8 +75,8 @@ class DocumentEventPublisher:
 
         Raises:
             NotFound: the event changes a document that is not known.
-            RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, `reserved-id`, 409 `no-greater-revision`,
-                `quota-exceeded`.
+            RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, `reserved-id`, `validation-error` for metadata
+                that were left out if the organization is strict, 409 `no-greater-revision`, `quota-exceeded`.
         """
         await self._check(event)
         key = DocumentKey(event.organization_id, event.document_id)
@@ -113,13 +117,14 @@ class DocumentEventPublisher:
                 projected={} if document is None else versions_in(document),
                 accepted=before,
             )
-            return Published(accepted.revision, effect)
+            return Published(accepted.revision, effect, _warnings_of(event))
 
         return await commit_change(self._database, store, answer=answer)
 
     async def _check(self, event: DocumentEvent) -> None:
         require_own_ids(event)
         self._check_size(event)
+        await self._refuse_bad_metadata(event)
         if isinstance(event, OcrCompleted) and event.text is not None:
             await self._stored_bytes.require_quota(event.organization_id)
         if isinstance(event, OcrCompleted) and event.text_ref is not None:
@@ -132,6 +137,12 @@ class DocumentEventPublisher:
                 )
         if isinstance(event, OcrCompleted | TagsChanged):
             await self._document_tags.register(event.organization_id, tag_ids=event.tag_ids)
+
+    async def _refuse_bad_metadata(self, event: DocumentEvent) -> None:
+        if not (warnings := _warnings_of(event)):
+            return
+        if (await organizations.find_settings(self._database, event.organization_id)).strict_metadata:
+            raise invalid_fields([each.model_dump() for each in warnings])
 
     def _check_size(self, event: DocumentEvent) -> None:
         """Refuse an event that could not be published: Kafka limits the record, the contract its value."""
@@ -172,6 +183,10 @@ def _how_to_send_less(event: DocumentEvent, too_many_bytes: int) -> str:
         case MetadataChanged():
             return "Send less metadata."
     return "An operator has to raise max.message.bytes of the topic document-events."
+
+
+def _warnings_of(event: DocumentEvent) -> Sequence[MetadataWarning]:
+    return (event.metadata_warnings or ()) if isinstance(event, DescribedEvent) else ()
 
 
 def _greatest_revision(document: Document | None) -> int | None:

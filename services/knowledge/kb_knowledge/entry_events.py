@@ -4,9 +4,10 @@ Each change is one event with the whole state of the entry: the indexer finds wh
 """
 
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_contracts.documents import DocumentDeleted, Metadata, OcrCompleted
+from kb_contracts.documents import DocumentDeleted, OcrCompleted
 from kb_contracts.knowledge.entities import ANY_ENTITY
 from kb_contracts.knowledge.entry_fields import FILTERABLE_ENTRY_FIELDS
+from kb_contracts.metadata import Metadata
 from kb_contracts.reserved_ids import KNOWLEDGE_TAG
 from kb_knowledge.source import SOURCE
 from kb_shared.errors import RequestError

@@ -55,7 +55,7 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
     | 3 | it has none, and cases 1 and 2 don't apply | NOTHING |
     | 4 | nothing is indexed, or another text, or with another configuration of the KB | INDEX |
     | 5 | the KB refuses credentials, and what is indexed was not checked for them | CHECK |
-    | 6 | name, tags, date or metadata of the document are not those that its chunks carry | REFRESH |
+    | 6 | name, tags, date, metadata or warnings of the document are not those of its chunks | REFRESH |
     | 7 | only the number of the revision is another one | ACKNOWLEDGE |
     | 8 | all is equal | NOTHING |
 

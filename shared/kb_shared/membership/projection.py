@@ -11,15 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from kb_contracts.documents import (
-    DateValue,
-    DocumentDeleted,
-    DocumentEvent,
-    MetadataChanged,
-    MetadataValue,
-    OcrCompleted,
-    TagsChanged,
-)
+from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
+from kb_contracts.metadata import DateValue, MetadataValue
 from kb_contracts.outcomes import Facet
 from kb_shared.membership.outdated import FacetVersion
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
@@ -126,7 +119,10 @@ def _tags(revision: int, tag_ids: Sequence[str]) -> TagsFacet:
 def _metadata(event: OcrCompleted | MetadataChanged) -> MetadataFacet:
     values = {key: _plain(value) for key, value in sorted((event.metadata or {}).items())}
     content = [(key, type(value).__name__, str(value)) for key, value in values.items()]
-    return MetadataFacet(event.revision, _digest(content), values)
+    warnings = event.metadata_warnings or ()
+    # Without them, the digest is that of earlier versions. No key of metadata is empty.
+    content += [("", each.field, each.message) for each in warnings]
+    return MetadataFacet(event.revision, _digest(content), values, warnings)
 
 
 def _plain(value: MetadataValue) -> Any:

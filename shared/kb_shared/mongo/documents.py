@@ -13,6 +13,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from kb_contracts.metadata import MetadataWarning
 from kb_shared.mongo.database import Database, MongoSession, Row, collisions
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
@@ -56,6 +57,8 @@ class MetadataFacet:
     revision: int
     digest: str
     values: Mapping[str, Any]
+    warnings: tuple[MetadataWarning, ...] = ()
+    """Parts of the metadata that the event had and that can't be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,14 @@ _TAGS: Final = RowMapper(
     TagsFacet, names={"revision": "tags_revision", "digest": "tags_digest"}, convert={"tag_ids": tuple}
 )
 _METADATA: Final = RowMapper(
-    MetadataFacet, names={"revision": "metadata_revision", "digest": "metadata_digest", "values": "metadata"}
+    MetadataFacet,
+    names={
+        "revision": "metadata_revision",
+        "digest": "metadata_digest",
+        "values": "metadata",
+        "warnings": "metadata_warnings",
+    },
+    convert={"warnings": lambda stored: tuple(map(MetadataWarning.model_validate, stored))},
 )
 _EVENTS: Final = RowMapper(AppliedEvent)
 
@@ -112,9 +122,13 @@ class Document:
     def metadata_values(self) -> Mapping[str, Any]:
         return self.metadata.values if self.metadata else {}
 
+    @property
+    def warnings(self) -> tuple[MetadataWarning, ...]:
+        return self.metadata.warnings if self.metadata else ()
+
 
 def chunk_metadata_digest(document: Document) -> str:
-    """Compute the digest of all document fields that each chunk carries."""
+    """Compute the digest of all document fields that each chunk carries, and of the warnings that are announced."""
     if document.text is None:
         raise ValueError("a document without text has no chunk metadata")
     parts = (
@@ -122,6 +136,8 @@ def chunk_metadata_digest(document: Document) -> str:
         document.text.upload_date.isoformat(),
         sorted(document.tag_ids),
         metadata_pairs(document.metadata_values),
+        # Without them, the digest is that of earlier versions.
+        *document.warnings,
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
@@ -311,6 +327,19 @@ async def find_deleted(database: Database, organization_id: str, *, document_ids
     return {row["document_id"] async for row in database[NAME].find(deleted, {"document_id": 1})}
 
 
+async def find_with_warnings(database: Database, organization_id: str, *, document_ids: Collection[str]) -> set[str]:
+    """Return those of the documents of whose metadata something was left out."""
+    if not document_ids:
+        return set()
+    query: Row = {
+        "_id": {"$in": [row_id(DocumentKey(organization_id, each)) for each in document_ids]},
+        "organization_id": organization_id,
+        "metadata_warnings.0": {"$exists": True},
+        "$expr": {"$eq": ["$warned_version", "$projection_version"]},
+    }
+    return {row["document_id"] async for row in database[NAME].find(query, {"document_id": 1})}
+
+
 async def find_changed_since(
     database: Database, organization_id: str, *, document_ids: Collection[str], since: datetime
 ) -> set[str]:
@@ -413,6 +442,12 @@ def _tagged(organization_id: str, *, tag_ids: Sequence[str], without: Sequence[s
     return {"organization_id": organization_id, "tag_ids": tags, "alive": alive}
 
 
+def _metadata(row: Row) -> MetadataFacet:
+    facet = _METADATA.read(row)
+    # A replica of an older version changes the metadata and leaves the warnings of those before.
+    return facet if row.get("warned_version") == row.get("projection_version") else replace(facet, warnings=())
+
+
 def _filter(key: DocumentKey) -> Row:
     return {"_id": row_id(key), "organization_id": key.organization_id}
 
@@ -438,6 +473,8 @@ def _to_fields(document: Document) -> Row:
         "metadata_revision": metadata.revision if metadata else None,
         "metadata_digest": metadata.digest if metadata else None,
         "metadata": dict(document.metadata_values),
+        "metadata_warnings": [each.model_dump() for each in document.warnings],
+        "warned_version": document.projection_version,
         "changed_at": datetime.now(UTC),
         **_digest_fields(document),
     }
@@ -461,6 +498,6 @@ def _from_row(row: Row) -> Document:
         deleted_revision=row.get("deleted_revision"),
         text=_TEXTS.read(row) if row.get("text_revision") is not None else None,
         tags=_TAGS.read(row) if row.get("tags_revision") is not None else None,
-        metadata=_METADATA.read(row) if row.get("metadata_revision") is not None else None,
+        metadata=_metadata(row) if row.get("metadata_revision") is not None else None,
         projection_version=row.get("projection_version", 0),
     )

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.properties import PropertyValue
+from kb_contracts.metadata import DateValue
 from kb_shared.mongo.database import Row
 
 

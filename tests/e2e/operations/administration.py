@@ -126,6 +126,25 @@ async def check_audit_log(organization: StockedOrganization) -> None:
     assert answer.next_cursor is not None
 
 
+@checks("organizations.put_settings")
+async def check_put_settings(organization: StockedOrganization) -> None:
+    async with client_of_new_organization(organization.running, http=organization.http) as (client, key):
+        answer = await client.organizations.put_settings(strict_metadata=True)
+        row = await organization.database.organizations.find_one({"_id": key.organization_id})
+        assert row is not None
+        assert_shows(answer, row)
+        assert_holds(row, strict_metadata=True)
+
+
+@checks("organizations.get_settings")
+async def check_get_settings(organization: StockedOrganization) -> None:
+    async with client_of_new_organization(organization.running, http=organization.http) as (client, key):
+        assert not (await client.organizations.get_settings()).strict_metadata
+        row = {"_id": key.organization_id, "strict_metadata": True}
+        await organization.database.organizations.replace_one({"_id": key.organization_id}, row, upsert=True)
+        assert_shows(await client.organizations.get_settings(), row)
+
+
 @checks("organizations.delete")
 async def check_delete_organization(organization: StockedOrganization) -> None:
     running = organization.running

@@ -3,9 +3,9 @@
 from typing import Final
 from uuid import uuid4
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import GraphEdge, GraphNode
+from kb_contracts.metadata import DateValue
 from kb_shared.mongo import entities, knowledge_graph
 from tests.e2e.operations.comparison import assert_holds
 from tests.e2e.operations.registry import checks

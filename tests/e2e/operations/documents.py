@@ -16,6 +16,7 @@ from tests.e2e.operations.stocked_organization import (
 from tests.e2e.operations.stored_documents import stored_memberships
 
 CHUNKS = {"content": "chunk_text", "chunk_id": "_id"}
+WARNINGS = {"warnings": "metadata_warnings"}
 GIVEN: dict[str, Any] = {
     "document_name": "Given",
     "tag_ids": [],
@@ -35,7 +36,7 @@ async def new_document(organization: StockedOrganization, document_id: str) -> N
 async def assert_accepted(organization: StockedOrganization, answer: Any, *, revision: int) -> None:
     """Compare an accepted change with the revisions that are stored for the document."""
     row = await organization.row("document_revisions", document_id=answer.document_id)
-    assert_shows(answer, row | {"changed": True, "outdated": []})
+    assert_shows(answer, row | {"changed": True, "outdated": [], "warnings": answer.warnings})
     assert (row["accepted"], row["revision"]) == (revision, revision)
 
 
@@ -45,6 +46,7 @@ async def check_put(organization: StockedOrganization) -> None:
         "put", text="Put", pages=[{"page": 4, "start": 0, "end": 3}], revision=7, **GIVEN
     )
     await assert_accepted(organization, answer, revision=7)
+    assert answer.warnings == []
     row = await organization.until_row("documents", document_id="put")
     assert_holds(row, alive=True, text_revision=7, tags_revision=7, metadata_revision=7, **GIVEN)
     text = await organization.row("document_texts", _id=row["text_id"])
@@ -66,7 +68,7 @@ async def check_get(organization: StockedOrganization) -> None:
             for each in await stored_memberships(organization, LEAVE)
         ],
     }
-    assert_shows(answer, row | derived)
+    assert_shows(answer, row | derived, names=WARNINGS)
 
 
 @checks("documents.delete")
@@ -84,7 +86,7 @@ async def check_batch(organization: StockedOrganization) -> None:
     await new_document(organization, "deleted-in-batch")
     answer = await organization.client.documents.batch(
         [
-            {"document_id": "batched", "text": "Batched", **given},
+            {"document_id": "batched", "text": "Batched", **given, "metadata": given["metadata"] | {"none": None}},
             {"document_id": "not/an/id", "text": "Bad", **given},
             {"document_id": "deleted-in-batch", "action": "delete"},
         ]
@@ -94,7 +96,9 @@ async def check_batch(organization: StockedOrganization) -> None:
     row = await organization.until_row("documents", document_id="deleted-in-batch", alive=False)
     assert_holds(row, deleted_revision=deleted.revision)
     row = await organization.row("document_revisions", document_id="batched")
-    assert_shows(accepted, row | {"changed": True, "outdated": [], "problem": None})
+    shown = {"changed": True, "outdated": [], "problem": None, "warnings": accepted.warnings}
+    assert_shows(accepted, row | shown)
+    assert [each.field for each in accepted.warnings] == ["metadata.none"]
     assert (refused.document_id, refused.revision) == (None, None)
     assert refused.problem is not None
     assert refused.problem.type == "validation-error"
@@ -115,10 +119,14 @@ async def check_replace_tags(organization: StockedOrganization) -> None:
 @checks("documents.replace_metadata")
 async def check_replace_metadata(organization: StockedOrganization) -> None:
     await new_document(organization, "described")
-    answer = await organization.client.documents.replace_metadata("described", metadata={"language": "de"})
+    answer = await organization.client.documents.replace_metadata(
+        "described", metadata={"language": "de", "authors": ["a"]}
+    )
     await assert_accepted(organization, answer, revision=2)
     row = await organization.until_row("documents", document_id="described", metadata_revision=2)
     assert_holds(row, metadata={"language": "de"}, text_revision=1, tags_revision=1)
+    assert [each.field for each in answer.warnings] == ["metadata.authors"]
+    assert_holds(row, metadata_warnings=answer.warnings)
 
 
 @checks("documents.store_text")
@@ -171,6 +179,7 @@ async def _summary(organization: StockedOrganization, row: Row) -> Row:
         "state": "available" if row["alive"] else "waiting_for_text",
         "text_bytes": texts[0]["bytes"] if texts else None,
         "knowledge_bases": placements,
+        "has_warnings": bool(row.get("metadata_warnings")),
     }
 
 

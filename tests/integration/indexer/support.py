@@ -20,14 +20,8 @@ from kb_api.settings import ApiSettings
 from kb_contracts import topics
 from kb_contracts.api.knowledge_bases import ChangeKnowledgeBase
 from kb_contracts.cloudevents import Payload, decode, encode
-from kb_contracts.documents import (
-    DocumentDeleted,
-    MetadataChanged,
-    MetadataValue,
-    OcrCompleted,
-    TagsChanged,
-    key_of,
-)
+from kb_contracts.documents import DocumentDeleted, MetadataChanged, OcrCompleted, TagsChanged, key_of
+from kb_contracts.metadata import MetadataValue
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.consumer.backlog import Backlog

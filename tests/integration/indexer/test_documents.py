@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kb_contracts.documents import DateValue, DocumentEvent
+from kb_contracts.documents import DocumentEvent
+from kb_contracts.metadata import DateValue
 from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_local.python_server import ModelServerProcess
 from kb_shared.mongo import document_index, documents, index_queries, outbox

@@ -74,7 +74,7 @@ async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
     organization: OrganizationClient,
 ) -> None:
     answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
-    assert answer == {"document_id": "d1", "revision": 7, "changed": True, "outdated": []}
+    assert answer == {"document_id": "d1", "revision": 7, "changed": True, "outdated": [], "warnings": []}
     [(event, message)] = await accepted(organization)
     assert message.key == f"{organization.organization_id}/d1".encode()
     said = event.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -261,8 +261,6 @@ async def test_an_unknown_document_is_not_found_and_nothing_is_published(
         ({"text": "with a \x00"}, 422, "validation-error"),
         ({"pages": [{"page": 1, "start": 0, "end": 10_000}]}, 422, "validation-error"),
         ({"pages": [{"page": 1, "start": 0, "end": 1, "colour": "red"}]}, 422, "validation-error"),
-        ({"metadata": {"a b": 1}}, 422, "validation-error"),
-        ({"metadata": {"n": 2**70}}, 422, "validation-error"),
         ({"tag_ids": "offers"}, 422, "validation-error"),
         ({"revision": 2**63}, 422, "validation-error"),
         ({"colour": "red"}, 422, "validation-error"),

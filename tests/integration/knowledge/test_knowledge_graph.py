@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import MAX_NODES, GraphEdge, GraphNode
+from kb_contracts.metadata import DateValue
 from kb_shared.errors import NotFound
 from kb_shared.mongo import entities, knowledge_graph
 from kb_shared.mongo.database import Database, in_transaction

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kb_api.life_cycle import STEPS
-from kb_contracts.documents import DateValue, MetadataValue
+from kb_contracts.metadata import DateValue, MetadataValue
 from kb_local.python_server import ModelServerProcess
 from kb_reconciler.export.export_kb import export_knowledge_base
 from kb_reconciler.export.id_mapping import IdMapping

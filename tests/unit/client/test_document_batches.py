@@ -12,6 +12,8 @@ from kb_client import BatchFailed, Client
 
 REFUSED = {"status": 422, "type": "validation-error", "detail": "Do this.", "fields": None}
 
+LEFT_OUT = {"field": "metadata.authors", "message": "is a list"}
+
 
 class BatchApi:
     """Accepts every document whose name is not `bad`."""
@@ -40,7 +42,9 @@ class BatchApi:
         is_bad = document.get("document_name") == "bad"
         revision = None if is_bad else 1
         problem = REFUSED if is_bad else None
-        return {"document_id": document["document_id"], "revision": revision, "changed": True, "problem": problem}
+        outcome = {"document_id": document["document_id"], "revision": revision, "changed": True, "problem": problem}
+        # An older server says nothing of warnings.
+        return outcome | ({"warnings": [LEFT_OUT]} if "authors" in document.get("metadata", {}) else {})
 
 
 @pytest.fixture
@@ -113,3 +117,12 @@ def test_after_an_error_in_the_block_nothing_more_is_sent(api: BatchApi, client:
     with pytest.raises(RuntimeError, match="the caller failed"):
         fail()
     assert api.batches == []
+
+
+def test_what_was_left_out_of_metadata_is_kept_by_document(client: Client) -> None:
+    with client.documents.in_batches() as batches:
+        batches.put("good", "text", document_name="n", tag_ids=["t"], metadata={"year": 2026})
+        batches.put("bad", "text", document_name="n", tag_ids=["t"], metadata={"authors": ["a"]})
+    assert {each: [dict(warning) for warning in found] for each, found in batches.warnings.items()} == {
+        "bad": [LEFT_OUT]
+    }

@@ -23,7 +23,7 @@ from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, ProviderCheckView, ProviderPauseView
 from kb_contracts.api.model import MessageResponse
 from kb_contracts.api.operations import OperationCounts, OperationsView
-from kb_contracts.api.organizations import OrganizationDeletionView
+from kb_contracts.api.organizations import OrganizationDeletionView, OrganizationSettingsView
 from kb_contracts.api.reconcile import PassList, PlanList, PlanView, PlanWithRepairs
 from kb_contracts.api.tags import TagView
 from kb_contracts.api.unsendable_messages import UnsendableMessageList, UnsendableMessageView
@@ -108,6 +108,8 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     f"POST {_WEBHOOK}/deliveries/{DELIVERY_ID}/redeliver": WebhookDeliveryView,
     "GET /audit": AuditEntryList,
     "GET /deletion": OrganizationDeletionView,
+    "GET /settings": OrganizationSettingsView,
+    "PUT /settings": OrganizationSettingsView,
     "DELETE ": OrganizationDeletionView,
 }
 """Model of the answer to each call."""

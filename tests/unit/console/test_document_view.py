@@ -97,3 +97,21 @@ async def test_more_chunks_are_loaded_while_somebody_scrolls(reader: httpx.Async
     api.refuse(LIST_CHUNKS, 404, "not-found")
     left = await reader.get(f"{VIEW}?chunk=50&more=true", headers=asked)
     assert left.status_code == 200, "the document has left meanwhile"
+
+
+async def test_what_was_left_out_of_the_metadata_is_told_with_the_document_and_in_the_lists(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    assert "left out" not in (await reader.get(VIEW)).text
+    warning = {"field": "metadata.authors", "message": "is a <list>"}
+    api.answers[f"GET /documents/{DOCUMENT_ID}"]["warnings"] = [warning]
+    page = (await reader.get(VIEW)).text
+    assert "<code>metadata.authors</code> <bdi>is a &lt;list&gt;</bdi>" in page
+    lists = {
+        "GET /documents": "/console/orgs/acme/documents",
+        f"GET /knowledge-bases/{KB_ID}/documents": f"/console/orgs/acme/knowledge-bases/{KB_ID}/documents",
+    }
+    for call, address in lists.items():
+        assert "with warnings" not in (await reader.get(address)).text
+        api.answers[call]["documents"][0]["has_warnings"] = True
+        assert "with warnings" in (await reader.get(address)).text

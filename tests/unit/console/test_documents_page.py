@@ -170,3 +170,11 @@ def test_each_error_of_documents_has_a_remedy() -> None:
     reference = (Path(__file__).parents[3] / "docs" / "reference" / "errors.md").read_text()
     types = reference[reference.index("## Error types of documents") :].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", types, re.MULTILINE)) == REMEDIES.keys()
+
+
+async def test_a_bulk_edit_says_what_was_left_out_of_the_metadata(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    warning = {"field": "metadata.?", "message": "the name of key 1 is empty"}
+    api.answers[BATCH]["outcomes"] = [{**api.answers[BATCH]["outcomes"][0], "warnings": [warning]}]
+    form = {"document_id": DOCUMENT_ID, "edit": "set_metadata", "properties": "year: 2021"}
+    done = await reader.post(f"{DOCUMENTS}/change", data=form)
+    assert "left out: <code>metadata.?</code> <bdi>the name of key 1 is empty</bdi>" in done.text

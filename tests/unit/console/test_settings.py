@@ -187,3 +187,21 @@ async def test_an_organization_is_deleted_only_by_its_id(admin: httpx.AsyncClien
     assert ("is being deleted" in running, 'id="poll"' in running) == (True, True)
     api.refuse("GET /deletion", 404, "not-found")
     assert "is being deleted" not in (await admin.get(ORGANIZATION)).text
+
+
+async def test_whether_bad_metadata_refuse_a_document_is_shown_and_changed(
+    admin: httpx.AsyncClient, api: FakeApi
+) -> None:
+    page = f"{SETTINGS}/organization"
+    shown = (await admin.get(page)).text
+    assert "the document gets a warning" in shown
+    assert "Refuse such documents" in shown
+    changed = await admin.post(f"{page}/strict-metadata", data={"strict": "yes"})
+    assert changed.headers["location"] == page
+    assert api.bodies["PUT /settings"] == {"strict_metadata": True}
+    api.answers["GET /settings"] = {"strict_metadata": True}
+    assert "A document with such metadata is refused." in (await admin.get(page)).text
+    await admin.post(f"{page}/strict-metadata", data={"strict": ""})
+    assert api.bodies["PUT /settings"] == {"strict_metadata": False}
+    api.refuse("GET /settings", 403, "key-limited")
+    assert "Metadata that can't be stored" not in (await admin.get(page)).text

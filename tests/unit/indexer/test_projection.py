@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
+from kb_contracts.metadata import MetadataWarning
 from kb_shared.membership.projection import apply
 from kb_shared.mongo.document_texts import text_id
-from kb_shared.mongo.documents import Document
+from kb_shared.mongo.documents import Document, chunk_metadata_digest
 from kb_shared.mongo.keys import DocumentKey
 
 EMPTY = Document("acme", "d")
@@ -25,6 +26,7 @@ def ocr(
     name: str = "d.pdf",
     uploaded: datetime = UPLOADED,
     source_digest: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> OcrCompleted:
     return OcrCompleted(
         organization_id="acme",
@@ -36,15 +38,26 @@ def ocr(
         text=text,
         metadata=dict(metadata) if metadata is not None else None,
         source_digest=source_digest,
+        metadata_warnings=warned_of(warnings),
     )
+
+
+def warned_of(keys: Sequence[str]) -> tuple[MetadataWarning, ...] | None:
+    return tuple(MetadataWarning(field=f"metadata.{key}", message="is a list") for key in keys) or None
 
 
 def tagged(revision: int, *tags: str) -> TagsChanged:
     return TagsChanged(organization_id="acme", document_id="d", revision=revision, tag_ids=list(tags))
 
 
-def described(revision: int, metadata: dict[str, str | int | bool]) -> MetadataChanged:
-    return MetadataChanged(organization_id="acme", document_id="d", revision=revision, metadata=dict(metadata))
+def described(revision: int, metadata: dict[str, str | int | bool], *, warnings: Sequence[str] = ()) -> MetadataChanged:
+    return MetadataChanged(
+        organization_id="acme",
+        document_id="d",
+        revision=revision,
+        metadata=dict(metadata),
+        metadata_warnings=warned_of(warnings),
+    )
 
 
 def deleted(revision: int) -> DocumentDeleted:
@@ -66,6 +79,7 @@ tag_lists = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)
 metadata_values = st.dictionaries(
     st.sampled_from(["k", "l"]), st.sampled_from(["1", 1, 0, True, False]), max_size=2
 )  # fmt: skip
+left_out = st.lists(st.sampled_from(["k", "m"]), max_size=2)
 events = st.one_of(
     st.builds(
         ocr,
@@ -75,9 +89,10 @@ events = st.one_of(
         metadata=st.none() | metadata_values,
         name=st.sampled_from(["x", "y"]),
         source_digest=st.sampled_from([None, "1", "2"]),
+        warnings=left_out,
     ),
     st.builds(lambda revision, tags: tagged(revision, *tags), revisions, tag_lists),
-    st.builds(described, revisions, metadata_values),
+    st.builds(described, revisions, metadata_values, warnings=left_out),
     st.builds(deleted, revisions),
 )
 
@@ -193,3 +208,29 @@ def test_a_text_without_the_digest_of_a_file_has_the_facet_digest_of_earlier_ver
     document = after(ocr(1))
     assert document.text is not None
     assert document.text.digest == "9b65173832e47128541f9daf3461d9d2"
+
+
+def test_warnings_belong_to_the_metadata_that_they_are_about() -> None:
+    warned = after(ocr(1, metadata={"n": 1}, warnings=["authors"]))
+    assert warned.warnings == warned_of(["authors"])
+    assert after(ocr(1, metadata={"n": 1}, warnings=["authors"]), ocr(2), tagged(3, "b")).warnings == warned.warnings
+    assert after(ocr(1, metadata={"n": 1}, warnings=["authors"]), described(2, {"n": 1})).warnings == ()
+    assert after(described(2, {"n": 1}), ocr(1, metadata={"n": 1}, warnings=["authors"])).warnings == ()
+    assert after(described(1, {"n": 1}, warnings=["authors"]), deleted(1)).warnings == ()
+
+
+def test_metadata_with_and_without_warnings_of_one_revision_come_out_alike_whichever_came_first() -> None:
+    one, two = described(1, {"n": 1}), described(1, {"n": 1}, warnings=["authors"])
+    assert after(one, two) == after(two, one)
+
+
+def test_metadata_without_warnings_have_the_facet_digest_of_earlier_versions() -> None:
+    document = after(described(1, {"n": 1}))
+    assert document.metadata is not None
+    assert document.metadata.digest == "93975d414587263f6086fe6865531187"
+
+
+def test_a_change_of_the_warnings_alone_is_drift_so_that_it_is_announced() -> None:
+    plain, warned = after(ocr(1, metadata={})), after(ocr(1, metadata={}, warnings=["authors"]))
+    assert chunk_metadata_digest(plain) != chunk_metadata_digest(warned)
+    assert chunk_metadata_digest(plain) == "30af97c63155249df9803190d94f5259"

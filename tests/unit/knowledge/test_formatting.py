@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.knowledge_formatter import KnowledgeFormatter
 from kb_contracts.knowledge.merging import graph_score, merge_pieces, merge_relations
 from kb_contracts.knowledge.plain_text import format_value
 from kb_contracts.knowledge.prompt_template import DEFAULT_TEMPLATE, fill_template
 from kb_contracts.knowledge.retrieval import GraphRelation, RetrievalResult, RetrievedPiece
 from kb_contracts.knowledge.routing import format_sections
+from kb_contracts.metadata import DateValue
 from tests.unit.knowledge import states
 
 GOLDEN: Final = Path(__file__).parent / "golden"

@@ -28,7 +28,6 @@ WITHOUT_MAPPER = {
     "citations": "the server computes figures from its rows",
     "embedding_cache": "a hash and its vector; only the vector is read",
     "leases": "an owner, which the same command has written",
-    "organizations": "a counter, which is never read",
     "query_log": "the server computes figures from its rows",
     "rate_limits": "debts, which the same command has computed",
     "spu_ledger": "the server adds up its rows",

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kb_client.command_line.push.display import PushDisplay
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kb_client.files.parsed_file import ParsedFile
     from kb_client.files.push_plan import PushPlan
     from kb_contracts.api.documents import DocumentView
+    from kb_contracts.metadata import MetadataWarning
 
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
 _WAITING_AT_ONCE: Final = 16
@@ -79,7 +80,7 @@ class Sender:
     async def _send(self, parsed: "ParsedFile", file: "FoundFile", *, tag_ids: frozenset[str]) -> bool:
         self._display.show(file.relative_path, "sending")
         try:
-            await self._client.documents.upload(
+            accepted = await self._client.documents.upload(
                 parsed.document_id,
                 parsed.text,
                 document_name=parsed.document_name,
@@ -94,7 +95,8 @@ class Sender:
             self._fail(file, str(error))
             return False
         if not self._wait:
-            self._finish(FileOutcome(file.relative_path, parsed.document_id, "sent", warnings=parsed.warnings))
+            warnings = (*parsed.warnings, *_words(accepted.warnings))
+            self._finish(FileOutcome(file.relative_path, parsed.document_id, "sent", warnings=warnings))
         return self._wait
 
     async def _follow(self, parsed: "ParsedFile", file: "FoundFile") -> None:
@@ -127,8 +129,17 @@ class Sender:
         self._display.finish(outcome)
 
 
+def _words(warnings: "Sequence[MetadataWarning]") -> list[str]:
+    return [f"{each.field}: {each.message}" for each in warnings]
+
+
 def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) -> FileOutcome | None:
-    """Return the outcome that the state of a document on the server means; None if it is still on its way."""
+    """Return the outcome that the state of a document on the server means; None if it is still on its way.
+
+    Args:
+        warnings: those of the file; those of the document follow them.
+    """
+    warnings = (*warnings, *_words(view.warnings))
     passages = max((each.chunk_count for each in view.knowledge_bases), default=0)
     if view.searchable:
         return FileOutcome(file, view.document_id, "searchable", passages=passages, warnings=warnings)

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field
 
 from kb_contracts.api.model import StrictModel
-from kb_contracts.documents import storable
 from kb_contracts.knowledge.formatters.format_string import compile_format_string
 from kb_contracts.knowledge.formatters.handlebars import compile_handlebars
 from kb_contracts.knowledge.formatters.render_budget import MAX_TEMPLATE_CHARACTERS
 from kb_contracts.knowledge.routing import SectionFormatter
+from kb_contracts.text_rules import storable
 
 FormatterKind: TypeAlias = Literal["jinja2", "handlebars", "str.format"]
 

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from kb_contracts.documents import DateValue
 from kb_contracts.knowledge.plain_text import format_value, metadata_lines, pieces_text, relation_lines
 from kb_contracts.knowledge.properties import PropertyValue
 from kb_contracts.knowledge.retrieval import GraphRelation, RetrievedPiece
 from kb_contracts.knowledge.routing import RoutedSection, format_section
+from kb_contracts.metadata import DateValue
 
 JsonValue: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 

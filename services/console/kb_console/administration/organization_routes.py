@@ -1,4 +1,4 @@
-"""The organization: the key of this session with its limits, and the deletion of everything."""
+"""The organization: the key of this session with its limits, its settings, and the deletion of everything."""
 
 from typing import Annotated, Final
 
@@ -12,8 +12,8 @@ from kb_console.administration.organization_settings import SETTINGS
 from kb_console.dependencies import Visit, Visitor
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem
-from kb_contracts.api.organizations import OrganizationDeletionView
-from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel, run_two_or_cancel
+from kb_contracts.api.organizations import OrganizationDeletionView, OrganizationSettingsView
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 
 ORGANIZATION: Final = "organization"
 
@@ -22,15 +22,24 @@ router = APIRouter(prefix=f"{OF_ORGANIZATION}/{SETTINGS}/{ORGANIZATION}")
 
 @router.get("")
 async def show(request: Request, visit: Visitor) -> HTMLResponse:
-    who, deletion = await run_two_or_cancel(visit.api.whoami.get(), _find_deletion(visit))
+    who, deletion, settings = await run_three_or_cancel(
+        visit.api.whoami.get(), _find_deletion(visit), _find_settings(visit)
+    )
     return render_page(
         request,
         "organization.html",
         part="_organization.html",
         who=who,
         deletion=deletion,
+        settings=settings,
         changes_by_itself=deletion is not None and deletion.state == "running",
     )
+
+
+@router.post("/strict-metadata")
+async def change_strictness(visit: Visitor, strict: Annotated[str, Form(max_length=10)] = "") -> Response:
+    await visit.api.organizations.put_settings(strict_metadata=bool(strict))
+    return RedirectResponse(visit.address(SETTINGS, ORGANIZATION), 303)
 
 
 @router.get("/delete")
@@ -56,6 +65,16 @@ async def _find_deletion(visit: Visit) -> OrganizationDeletionView | None:
         return await visit.api.organizations.get_deletion()
     except ApiError as error:
         if error.status != 404:
+            raise
+        return None
+
+
+async def _find_settings(visit: Visit) -> OrganizationSettingsView | None:
+    """Return the settings; None if the key may not see them, or a replica of an older version has none."""
+    try:
+        return await visit.api.organizations.get_settings()
+    except ApiError as error:
+        if error.status not in {403, 404}:
             raise
         return None
 

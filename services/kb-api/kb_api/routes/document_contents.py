@@ -27,13 +27,13 @@ from kb_contracts.api.document_lists import (
 )
 from kb_contracts.api.document_texts import MAX_CHARACTERS, DocumentText
 from kb_contracts.api.memberships import ChunkList, DocumentStatus
-from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.http.cursors import CursorParameter, CursorScope
 from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_texts
+from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.keys import DocumentKey, MembershipKey
 
 router = organization_router("documents")
@@ -102,15 +102,22 @@ async def list_all(
     found, total_count = await list_page(
         database, caller.organization_id, wanted, sort=sort, after=after, skip=skip, limit=limit
     )
-    placements, sizes = await run_two_or_cancel(
-        find_placements(database, caller.organization_id, document_ids=[each.document_id for each in found]),
+    ids = [each.document_id for each in found]
+    placements, warned, sizes = await run_three_or_cancel(
+        find_placements(database, caller.organization_id, document_ids=ids),
+        documents.find_with_warnings(database, caller.organization_id, document_ids=ids),
         document_texts.find_sizes_bytes(
             database, caller.organization_id, [each.text_id for each in found if each.text_id is not None]
         ),
     )
     return DocumentPage(
         documents=[
-            _summary(each, placements.get(each.document_id, {}), text_bytes=sizes.get(each.text_id or ""))
+            _summary(
+                each,
+                placements.get(each.document_id, {}),
+                text_bytes=sizes.get(each.text_id or ""),
+                has_warnings=each.document_id in warned,
+            )
             for each in found
         ],
         total_count=total_count,
@@ -171,7 +178,11 @@ async def list_chunks(
 
 
 def _summary(
-    document: OrganizationDocument, placements: dict[str, DocumentStatus], *, text_bytes: int | None
+    document: OrganizationDocument,
+    placements: dict[str, DocumentStatus],
+    *,
+    text_bytes: int | None,
+    has_warnings: bool,
 ) -> DocumentSummary:
     return DocumentSummary(
         document_id=document.document_id,
@@ -185,4 +196,5 @@ def _summary(
         text_bytes=text_bytes,
         changed_at=document.changed_at,
         knowledge_bases=[PlacementView(kb_id=kb_id, status=status) for kb_id, status in sorted(placements.items())],
+        has_warnings=has_warnings,
     )

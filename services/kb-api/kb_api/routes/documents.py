@@ -195,6 +195,7 @@ async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, r
         revision=published.revision,
         changed=published.effect.changes,
         outdated=list(published.effect.outdated),
+        warnings=list(published.warnings),
     )
 
 

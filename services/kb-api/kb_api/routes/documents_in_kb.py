@@ -157,6 +157,7 @@ def document_state(document: Document) -> DocumentState:
         tags_revision=document.tags.revision if document.tags else None,
         metadata_revision=document.metadata.revision if document.metadata else None,
         deleted_revision=document.deleted_revision,
+        warnings=list(document.warnings),
     )
 
 

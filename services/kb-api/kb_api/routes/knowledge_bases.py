@@ -32,7 +32,7 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.preconditions import IfMatch, set_etag
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import kb_slots, knowledge_bases, tags
+from kb_shared.mongo import documents, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort, Status
 
@@ -241,11 +241,14 @@ async def list_its_documents(
     listed, total_count = await list_documents(
         database, kb, status, name_search=name_search, sort=sort, after=after, skip=skip, limit=limit
     )
+    warned = await documents.find_with_warnings(
+        database, caller.organization_id, document_ids=[one.document_id for one in listed]
+    )
     next_cursor = None
     if sort == "document_id":
         next_cursor = cursors.create_next(scope, listed, limit=limit, position=lambda one: one.document_id)
     return DocumentList(
-        documents=[_listed_view(one) for one in listed],
+        documents=[_listed_view(one, has_warnings=one.document_id in warned) for one in listed],
         total_count=total_count,
         next_cursor=next_cursor,
     )
@@ -263,7 +266,7 @@ async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBase
     return await load_stats(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
 
-def _listed_view(listed: ListedDocument) -> ListedDocumentView:
+def _listed_view(listed: ListedDocument, *, has_warnings: bool) -> ListedDocumentView:
     return ListedDocumentView(
         document_id=listed.document_id,
         document_name=listed.document_name,
@@ -273,6 +276,7 @@ def _listed_view(listed: ListedDocument) -> ListedDocumentView:
         attempts=listed.attempts,
         error=document_error(listed.error_type, listed.error_message),
         next_attempt_at=listed.next_attempt_at,
+        has_warnings=has_warnings,
     )
 
 

@@ -4,14 +4,35 @@ from fastapi import Query
 
 from kb_api import organization_deletions
 from kb_api.delete_organization import request_deletion
-from kb_api.dependencies import Admin, Database, OrganizationDeletions
+from kb_api.dependencies import Admin, Database, OrganizationDeletions, Reader
 from kb_api.organization_deletions import OrganizationDeletion
-from kb_contracts.api.organizations import OrganizationDeletionView
+from kb_contracts.api.organizations import (
+    OrganizationDeletionView,
+    OrganizationSettingsView,
+    PutOrganizationSettings,
+)
 from kb_shared.errors import NotFound
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
+from kb_shared.mongo import organizations
+from kb_shared.mongo.organizations import OrganizationSettings
 
 router = organization_router("organizations")
+
+
+@router.get("/settings", summary="Get the settings", operation_id="organizations.get_settings")
+async def get_settings(database: Database, caller: Reader) -> OrganizationSettingsView:
+    """Return the settings that the organization changes itself."""
+    found = await organizations.find_settings(database, caller.organization_id)
+    return OrganizationSettingsView(strict_metadata=found.strict_metadata)
+
+
+@router.put("/settings", summary="Replace the settings", operation_id="organizations.put_settings")
+async def put_settings(database: Database, caller: Admin, body: PutOrganizationSettings) -> OrganizationSettingsView:
+    """Replace the settings. Documents that were stored before stay as they are."""
+    settings = OrganizationSettings(strict_metadata=body.strict_metadata)
+    await organizations.set_settings(database, caller.organization_id, settings)
+    return OrganizationSettingsView(strict_metadata=settings.strict_metadata)
 
 
 @router.delete("", summary="Delete the organization", status_code=202, operation_id="organizations.delete")

@@ -11,9 +11,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import EmbeddingText, Metadata, Page, Revision, TagIds, Text, fault_of_length, storable
+from kb_contracts.documents import EmbeddingText, Page, Revision, TagIds, Text, fault_of_length
 from kb_contracts.identifiers import Identifier
+from kb_contracts.metadata import Metadata
 from kb_contracts.reasons.field_reasons import wrong_field
+from kb_contracts.text_rules import storable
 
 FORMAT: Final = "kbx"
 SCHEMA_VERSION: Final = 3

@@ -26,9 +26,10 @@ from kb_contracts.api.metadata_filter import (
     METADATA_KEY_PATTERN,
 )
 from kb_contracts.api.model import Timestamp
-from kb_contracts.documents import MAX_METADATA_VALUE_CHARACTERS, storable
+from kb_contracts.metadata import MAX_METADATA_VALUE_CHARACTERS
 from kb_contracts.reasons.schema_nodes import node_of
 from kb_contracts.reasons.sentences import wrong_time
+from kb_contracts.text_rules import storable
 from kb_search.filters.filter_clauses import (
     AllHold,
     AnyHolds,

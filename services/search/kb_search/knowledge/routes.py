@@ -10,8 +10,8 @@ from kb_contracts.api.knowledge_retrieval import (
     RetrieveKnowledge,
 )
 from kb_contracts.api.search import SearchOrigin
-from kb_contracts.documents import storable
 from kb_contracts.reserved_ids import find_entry_id
+from kb_contracts.text_rules import storable
 from kb_search.dependencies import EntrySearch, KnowledgeRetrieval, RequestLimits, SearchKey
 from kb_search.knowledge.retrieve_knowledge import KnowledgeQuery
 from kb_search.origin import OriginHeader, to_origin

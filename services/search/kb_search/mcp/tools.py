@@ -15,9 +15,9 @@ from pymongo.errors import PyMongoError
 from kb_contracts.api.model import StrictModel
 from kb_contracts.api.runs import KbIds
 from kb_contracts.api.search import RequestedKbId
-from kb_contracts.documents import storable
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entry_fields import EntryType
+from kb_contracts.text_rules import storable
 from kb_search.knowledge.search_entries import EntrySearch
 from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.mcp.management_tools import Management

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from kb_contracts import strict_json
 from kb_contracts.api.model import StrictModel, Timestamp
 from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP_K
-from kb_contracts.documents import storable
 from kb_contracts.reasons.field_reasons import describe
+from kb_contracts.text_rules import storable
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
 from kb_shared.chat.completion import Tool, ToolCall

@@ -10,6 +10,7 @@ from kb_client.command_line.push.report import FileOutcome, PushReport, summariz
 from kb_client.command_line.push.send import judge
 from kb_contracts.api.documents import DocumentView
 from kb_contracts.identifiers import is_identifier
+from kb_contracts.metadata import MetadataWarning
 
 PLACE: dict[str, Any] = {
     "kb_id": "k1",
@@ -50,6 +51,17 @@ def test_a_searchable_document_has_its_passages() -> None:
     outcome = judge(view({}, searchable=True), "a.md")
     assert outcome is not None
     assert (outcome.outcome, outcome.passages) == ("searchable", 7)
+
+
+def test_what_was_left_out_of_the_metadata_is_told_after_the_warnings_of_the_file() -> None:
+    left_out = {"field": "metadata.title", "message": "has 9000 characters; at most 8192 are allowed"}
+    shown = view({}, searchable=True).model_copy(update={"warnings": [MetadataWarning(**left_out)]})
+    outcome = judge(shown, "a.md", warnings=("a page has no text",))
+    assert outcome is not None
+    assert outcome.warnings == (
+        "a page has no text",
+        "metadata.title: has 9000 characters; at most 8192 are allowed",
+    )
 
 
 def test_a_document_that_is_being_indexed_has_no_outcome_yet() -> None:
