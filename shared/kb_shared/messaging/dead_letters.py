@@ -6,9 +6,10 @@ is no such organization, only the operators of the platform see it.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -17,6 +18,7 @@ from bson import ObjectId
 from kb_contracts import topics
 from kb_contracts.event_forms import EventHeaders, read_events_leniently
 from kb_contracts.outcomes import DocumentRejected
+from kb_shared.concurrency.batch_writer import BatchWriter
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
@@ -25,7 +27,7 @@ from kb_shared.messaging.event_keys import NO_OWNER, Owner, read_content, read_k
 from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.dead_letters import DeadLetter
+from kb_shared.mongo.dead_letters import DeadLetter, Filing
 from kb_shared.observability import tracing
 
 SOURCE: Final = "/kb/dead-letters"
@@ -66,6 +68,8 @@ class DeadLetterPublisher:
         self._producer = producer
         self._prefix = topic_prefix
         self._topic = topic_prefix + topics.DEAD_LETTERS.name
+        self._file = BatchWriter(partial(dead_letters.file, database))
+        self._announce = BatchWriter(self._add_announcements)
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
         """Return once the record is stored and published, as far as Kafka accepts it.
@@ -75,7 +79,7 @@ class DeadLetterPublisher:
         """
         owner = await self._find_owner(record)
         letter = self._letter(record, reason, _shorten(detail), owner=owner)
-        await dead_letters.file(self._database, letter, record.value)
+        await self._file(Filing(letter, record.value))
         await self._publish_dead_letter(record, letter)
         await self._announce_rejection(record, letter)
 
@@ -156,7 +160,16 @@ class DeadLetterPublisher:
             traceparent=tracing.current(),
         )
         # The id depends on the record only: a record that is read again after a crash is rejected once.
-        await outbox.add_once(self._database, message, message_id=ObjectId(letter.letter_id[:_OBJECT_ID_DIGITS]))
+        await self._announce(_RejectionNotice(ObjectId(letter.letter_id[:_OBJECT_ID_DIGITS]), message))
+
+    async def _add_announcements(self, announcements: Sequence["_RejectionNotice"]) -> None:
+        await outbox.add_once(self._database, {each.message_id: each.message for each in announcements})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RejectionNotice:
+    message_id: ObjectId
+    message: outbox.NewMessage
 
 
 def _message_variants(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:

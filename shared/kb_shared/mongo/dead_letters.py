@@ -102,23 +102,39 @@ def _headers(stored: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str, byt
 _ROWS: Final = RowMapper(DeadLetter, names={"letter_id": "_id"}, convert={"headers": _headers})
 
 
-async def file(database: Database, letter: DeadLetter, body: bytes | None) -> None:
-    """Store a letter and its body. Filing it again changes nothing."""
-    owner = {"organization_id": letter.organization_id}
-    pieces = _pieces(letter.letter_id, body or b"")
-    if pieces:
-        about = {"letter_id": letter.letter_id, "filed_at": letter.filed_at}
-        await upsert_all(
-            database[BODIES],
-            [
-                UpdateOne({"_id": piece_id, **owner}, {"$setOnInsert": {**about, "data": data}}, upsert=True)
-                for piece_id, data in pieces.items()
-            ],
+@dataclass(frozen=True, slots=True, eq=False)
+class Filing:
+    """Letter to store, with the value of its record."""
+
+    letter: DeadLetter
+    body: bytes | None
+
+
+async def file(database: Database, filings: Sequence[Filing]) -> None:
+    """Store letters, after their bodies. Filing them again changes nothing."""
+    if pieces := [piece for filing in filings for piece in _upserts_of_body(filing)]:
+        await upsert_all(database[BODIES], pieces)
+    await upsert_all(database[NAME], [_upsert_of_letter(filing.letter) for filing in filings])
+
+
+def _upserts_of_body(filing: Filing) -> list[UpdateOne]:
+    letter = filing.letter
+    about = {"letter_id": letter.letter_id, "filed_at": letter.filed_at}
+    return [
+        UpdateOne(
+            {"_id": piece_id, "organization_id": letter.organization_id},
+            {"$setOnInsert": {**about, "data": data}},
+            upsert=True,
         )
-    key = {"_id": letter.letter_id, **owner}
+        for piece_id, data in _pieces(letter.letter_id, filing.body or b"").items()
+    ]
+
+
+def _upsert_of_letter(letter: DeadLetter) -> UpdateOne:
+    key = {"_id": letter.letter_id, "organization_id": letter.organization_id}
     fields = {name: value for name, value in asdict(letter).items() if name not in ("letter_id", "organization_id")}
     fields["headers"] = [[name, value] for name, value in letter.headers]
-    await upsert_all(database[NAME], [UpdateOne(key, {"$setOnInsert": fields}, upsert=True)])
+    return UpdateOne(key, {"$setOnInsert": fields}, upsert=True)
 
 
 async def find_page(

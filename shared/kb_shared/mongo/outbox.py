@@ -12,17 +12,17 @@ it in its ordering are published. An operator can redrive it; it is then publish
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bson import ObjectId
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
 from kb_contracts.cloudevents import Payload, encode
 from kb_contracts.topics import KB_EVENTS
-from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import MAJORITY
 from kb_shared.mongo.rows import RowMapper
@@ -155,9 +155,15 @@ async def add(database: Database, session: MongoSession, messages: Sequence[NewM
     await database[NAME].insert_many([_new_row(message) for message in messages], session=session)
 
 
-async def add_once(database: Database, message: NewMessage, *, message_id: ObjectId) -> None:
-    """Add a message outside of a transaction, unless it was added before under the same id."""
-    await database[NAME].update_one({"_id": message_id}, {"$setOnInsert": _new_row(message)}, upsert=True)
+async def add_once(database: Database, messages: Mapping[ObjectId, NewMessage]) -> None:
+    """Add messages outside of a transaction, except those that were added before under the same id."""
+    await upsert_all(
+        database[NAME],
+        [
+            UpdateOne({"_id": message_id}, {"$setOnInsert": _new_row(message)}, upsert=True)
+            for message_id, message in messages.items()
+        ],
+    )
 
 
 async def add_record(

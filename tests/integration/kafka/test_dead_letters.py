@@ -1,5 +1,6 @@
 """Unusable records that are too large for the topic of dead letters."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -216,3 +217,50 @@ async def test_a_record_of_an_organization_that_does_not_exist_is_shown_to_the_o
     assert await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10) == []
     letters, _ = await dead_letters.find_page(database, ["locaI", None], LetterFilter(), skip=0, limit=9)
     assert [(letter.organization_id, letter.document_id) for letter in letters] == [(None, None)]
+
+
+async def test_dead_letters_that_come_together_are_stored_and_announced_together_each_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: dict[str, list[int]] = {"file": [], "add_once": []}
+
+    def count_calls(module: Any, name: str) -> None:
+        write = getattr(module, name)
+
+        async def counted(to: Database, items: Any) -> None:
+            batches[name].append(len(items))
+            await write(to, items)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count_calls(dead_letters, "file")
+    count_calls(outbox, "add_once")
+    broker: Any = Refusing({}, [])
+    publisher = DeadLetterPublisher(database, broker, topic_prefix="")
+    records = [
+        Record(topics.DOCUMENT_EVENTS.name, 0, n, f"org/doc-{n}".encode(), f"bad {n}".encode(), (), 0)
+        for n in range(150)
+    ]
+
+    for _ in range(2):
+        await asyncio.gather(*(publisher.publish(record, reason="bad-data", detail="") for record in records))
+
+    assert sum(map(len, batches.values())) <= 2 * 2 * 3
+    letters, total = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=200)
+    assert total == 150
+    assert {await dead_letters.read_body(database, letter) for letter in letters} == {each.value for each in records}
+    assert await database[outbox.NAME].count_documents({}) == 150
+
+
+async def test_a_dead_letter_that_can_not_be_stored_holds_up_no_other(database: Database) -> None:
+    publisher = DeadLetterPublisher(database, Refusing({}, []), topic_prefix="")  # type: ignore[arg-type]
+    records = [
+        Record(topics.DOCUMENT_EVENTS.name, 0, n, b"org/doc", b"bad", ((name, b""),), 0)
+        for n, name in enumerate(["fine", "\ud800", "fine, too"])
+    ]
+    outcomes = await asyncio.gather(
+        *(publisher.publish(record, reason="bad-data", detail="") for record in records), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), UnicodeEncodeError, type(None)]
+    _, total = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=9)
+    assert total == 2

@@ -196,7 +196,7 @@ async def file_letter(database: Database, letter_id: str, *, topic: str, filed_a
         occurred_at=None,
         filed_at=filed_at,
     )
-    await dead_letters.file(database, letter, None)
+    await dead_letters.file(database, [dead_letters.Filing(letter, None)])
     return letter
 
 
