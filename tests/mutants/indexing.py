@@ -210,6 +210,34 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "fan-out-takes-a-refused-event-of-a-bundle-for-handled",
+        _FAN_OUT,
+        old="                refused |= dict.fromkeys(part, error)\n",
+        new="                log.info(error)\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_bundles.py", "test_an_event_that_is_refused_costs_no_other_event_of_its_bundle"
+        ),
+    ),
+    Mutant(
+        "fan-out-forgets-a-deletion-within-a-bundle",
+        "services/indexer/kb_indexer/project_events.py",
+        old="if after.has_died and after.document.alive:",
+        new="if False:",
+        caught_by=in_file(
+            f"{_TESTS}/test_bundles.py",
+            "test_citations_go_with_a_document_that_is_deleted_and_comes_back_in_one_bundle",
+        ),
+    ),
+    Mutant(
+        "fan-out-applies-the-last-event-of-a-bundle-alone",
+        "services/indexer/kb_indexer/project_events.py",
+        old="after = _fold(before or Document(*key), events, text_ids)",
+        new="after = _fold(before or Document(*key), events[-1:], text_ids)",
+        caught_by=in_file(
+            f"{_TESTS}/test_bundles.py", "test_events_that_come_together_give_the_state_that_they_give_one_by_one"
+        ),
+    ),
+    Mutant(
         "fan-out-sends-what-is-right",
         _FAN_OUT,
         old="return not await self._acknowledgements.acknowledge(kb, document, indexed)",

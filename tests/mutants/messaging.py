@@ -13,6 +13,8 @@ _ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _ATTEMPTS: Final = "shared/kb_shared/kafka/attempts.py"
 _DEAD_LETTERS: Final = "shared/kb_shared/messaging/dead_letters.py"
 _SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
+_COALESCER_TESTS: Final = "tests/unit/indexer/test_coalescer.py"
+_COALESCER: Final = "services/indexer/kb_indexer/consumer/coalescer.py"
 
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/kafka"
@@ -211,6 +213,91 @@ MUTANTS: Final = (
         new='DeadLetterReason("internal_error", str(error))',
         caught_by=in_file(
             f"{_UNIT}/test_attempts.py", "test_a_bug_is_tried_three_times_and_its_text_reaches_neither_letters_nor_logs"
+        ),
+    ),
+    Mutant(
+        "bundle-that-failed-is-tried-as-one-again",
+        _SCHEDULING,
+        old="replace(entry, is_alone=True) for entry",
+        new="entry for entry",
+        caught_by=(
+            *in_file(f"{_UNIT}/test_scheduling.py", "test_the_items_of_a_bundle_that_failed_are_tried_one_by_one"),
+            *in_file(
+                f"{_UNIT}/test_partition_assignment.py",
+                "test_a_bug_that_a_record_causes_in_a_bundle_costs_no_other_record_of_it",
+            ),
+        ),
+    ),
+    Mutant(
+        "bundle-is-finished-with-its-first-success",
+        _ASSIGNMENT,
+        old="            bundle.unfinished.append(item)\n",
+        new="            item.tracker.finish(item.record.offset)\n",
+        caught_by=in_file(
+            f"{_UNIT}/test_partition_assignment.py",
+            "test_a_record_of_a_bundle_is_not_finished_by_the_success_of_the_others",
+        ),
+    ),
+    Mutant(
+        "record-is-finished-before-the-dead-letters-have-it",
+        _ASSIGNMENT,
+        old="            self._dead_letters.add(item, item.ordering_key, size_bytes=item.record.size_bytes)\n",
+        new=(
+            "            item.tracker.finish(item.record.offset)\n"
+            "            self._dead_letters.add(item, item.ordering_key, size_bytes=item.record.size_bytes)\n"
+        ),
+        caught_by=in_file(
+            f"{_UNIT}/test_partition_assignment.py",
+            "test_records_that_wait_for_the_dead_letters_hold_no_slot_and_delay_no_record_of_their_ordering_key",
+        ),
+    ),
+    Mutant(
+        "dead-letters-use-the-slots-of-the-handler",
+        _ASSIGNMENT,
+        old="if item.dead_letter_reason is not None and bundle.scheduler is self._scheduler:",
+        new="if False:",
+        caught_by=in_file(
+            f"{_UNIT}/test_partition_assignment.py",
+            "test_records_that_wait_for_the_dead_letters_hold_no_slot_and_delay_no_record_of_their_ordering_key",
+        ),
+    ),
+    Mutant(
+        "memory-is-counted-without-what-a-record-costs",
+        _ASSIGNMENT,
+        old="held_bytes=size_bytes + RECORD_OVERHEAD_BYTES",
+        new="held_bytes=size_bytes",
+        caught_by=in_file(f"{_UNIT}/test_partition_assignment.py", "test_many_small_records_fill_the_memory_too"),
+    ),
+    Mutant(
+        "coalescer-takes-a-failure-for-success",
+        _COALESCER,
+        old="failures = dict.fromkeys(items, error)",
+        new="failures = {}",
+        caught_by=(
+            *in_file(
+                "tests/unit/indexer/test_coalescer.py", "test_what_the_handling_raises_reaches_all_who_wait_for_it"
+            ),
+            *in_file(f"{_TESTS}/test_bundles.py", "test_a_bundle_that_is_interrupted_handles_none_of_its_events"),
+        ),
+    ),
+    Mutant(
+        "coalescer-finishes-what-came-too-late",
+        _COALESCER,
+        old="self._run(self._waiting.pop(key))",
+        new="self._run(self._waiting[key])",
+        caught_by=in_file(_COALESCER_TESTS, "test_an_item_that_comes_while_others_are_handled_is_not_among_them"),
+    ),
+    Mutant(
+        "batch-of-writes-fails-as-a-whole",
+        "shared/kb_shared/concurrency/batch_writer.py",
+        old="            if len(items) == 1:\n                raise\n",
+        new="            raise\n",
+        caught_by=(
+            *in_file("tests/unit/test_batch_writer.py", "test_an_item_that_can_not_be_written_fails_alone"),
+            *in_file(
+                "tests/integration/kafka/test_dead_letters.py",
+                "test_a_dead_letter_that_can_not_be_stored_holds_up_no_other",
+            ),
         ),
     ),
     Mutant(

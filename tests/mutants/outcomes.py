@@ -150,8 +150,8 @@ MUTANTS: Final = (
     Mutant(
         "outdated-events-announced-each-time",
         "services/indexer/kb_indexer/outdated_events.py",
-        old="message_id=ObjectId(message_id))",
-        new="message_id=ObjectId())",
+        old="return ObjectId(message_id), message",
+        new="return ObjectId(), message",
         caught_by=in_file(
             _OUTDATED,
             "test_a_creation_after_a_deletion_with_a_greater_revision_is_announced_once_however_often_it_comes",

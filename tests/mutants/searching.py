@@ -171,9 +171,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an-older-deletion-takes-the-citations-of-a-document",
-        "services/indexer/kb_indexer/fan_out.py",
-        old="        if isinstance(event, DocumentDeleted) and not document.alive:\n",
-        new="        if isinstance(event, DocumentDeleted):\n",
+        "services/indexer/kb_indexer/project_events.py",
+        old="isinstance(each.event, DocumentDeleted) and not after.alive",
+        new="isinstance(each.event, DocumentDeleted)",
         caught_by=in_file(
             "tests/integration/indexer/test_fan_out.py",
             "test_citations_are_deleted_with_their_document_and_an_older_deletion_leaves_them",

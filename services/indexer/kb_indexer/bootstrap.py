@@ -22,7 +22,7 @@ from kb_indexer.consumer.load import (
 )
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
-from kb_indexer.fan_out import FanOut
+from kb_indexer.fan_out import READ_AHEAD, TOGETHER, FanOut
 from kb_indexer.indexes import COLLECTIONS
 from kb_indexer.metric_series_cleaner import MetricSeriesCleaner
 from kb_indexer.queue_dispatcher import QueueDispatcher
@@ -39,10 +39,11 @@ from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.kafka.bootstrap import create_kafka_watch
-from kb_shared.kafka.consumer import Consumer, create_membership_check
+from kb_shared.kafka.consumer import MAX_REPLAY, Consumer, create_membership_check
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
+from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.known_organizations import KnownOrganizations
@@ -262,6 +263,8 @@ def _create_fan_out_consumer(settings: IndexerSettings, shared: _Shared) -> Cons
         live=TOPICS_OF_GROUPS[GROUP_FAN_OUT],
         max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
         limit=shared.events.limit,
+        max_replay=READ_AHEAD,
+        bundles=TOGETHER,
     )
 
 
@@ -289,6 +292,8 @@ def _create_consumer(
     bulk: Sequence[topics.Topic] = (),
     max_in_flight: int,
     limit: Callable[[], int] | None = None,
+    max_replay: int = MAX_REPLAY,
+    bundles: BundleLimits = ONE_AT_A_TIME,
     on_lost: OnLost = accept_loss,
 ) -> Consumer:
     prefix = settings.kafka_topic_prefix
@@ -304,5 +309,7 @@ def _create_consumer(
         leave_group=settings.kafka_leave_group,
         max_in_flight=max_in_flight,
         limit=limit,
+        max_replay=max_replay,
+        bundles=bundles,
         on_lost=on_lost,
     )

@@ -6,22 +6,23 @@ duplicate and an event that was overtaken on its way announce nothing, however m
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from bson import ObjectId
 
 from kb_contracts import topics
-from kb_contracts.cloudevents import Envelope, Payload
-from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
+from kb_contracts.cloudevents import Payload
+from kb_contracts.documents import DocumentDeleted, MetadataChanged, OcrCompleted, TagsChanged
 from kb_contracts.outcomes import DocumentOutdated, Facet, OutdatedFacet
+from kb_indexer.arrived_event import ArrivedEvent
 from kb_indexer.source import SOURCE
 from kb_shared.membership.outdated import FacetVersion, find_outdated, versions_in
 from kb_shared.membership.projection import versions_of
 from kb_shared.mongo import documents, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import AppliedEvent, Document
-from kb_shared.observability import tracing
 
 _SETS: Final[Mapping[Facet, Collection[type[Payload]]]] = {
     "text": (OcrCompleted,),
@@ -33,25 +34,42 @@ _SETS: Final[Mapping[Facet, Collection[type[Payload]]]] = {
 _OBJECT_ID_BYTES: Final = 12
 
 
-async def announce_outdated(
-    database: Database, envelope: Envelope, event: DocumentEvent, *, document: Document, text_id: str | None
-) -> None:
-    """Announce what of an event does not stay, once; nothing if all of it does.
+@dataclass(frozen=True, slots=True)
+class UnchangingEvent:
+    """Event that changed nothing."""
 
-    Args:
-        document: the document after the event.
-        text_id: id of the text of an `OcrCompleted`.
-    """
-    sent = versions_of(event, text_id=text_id)
-    outdated = [each for each in find_outdated(sent, versions_in(document)) if each.by != "newer_revision"]
-    if not outdated:
+    arrived: ArrivedEvent
+    document: Document
+    """Document after the event."""
+    text_id: str | None
+    """Id of the text of an `OcrCompleted`."""
+
+    def find_sent(self) -> Mapping[Facet, FacetVersion]:
+        """Return the versions that it gives to facets."""
+        return versions_of(self.arrived.event, text_id=self.text_id)
+
+    def find_replaced(self) -> list[OutdatedFacet]:
+        """Return the facets in whose place something else stays that no newer revision explains."""
+        outdated = find_outdated(self.find_sent(), versions_in(self.document))
+        return [each for each in outdated if each.by != "newer_revision"]
+
+
+async def announce_outdated(database: Database, events: Sequence[UnchangingEvent]) -> None:
+    """Announce what of events of one document does not stay, each content once; nothing if all of it does."""
+    replaced = [(each, found) for each in events if (found := each.find_replaced())]
+    if not replaced:
         return
-    applied = await documents.find_last_events(database, document.key)
-    if any(each.event_id == envelope.id for each in applied):
-        return
-    outdated = [each for each in outdated if _happened_after(envelope.time, each, applied)]
-    if outdated:
-        await _add(database, envelope, event, sent=sent, outdated=outdated)
+    applied = await documents.find_last_events(database, events[0].document.key)
+    applied_ids = {each.event_id for each in applied}
+    messages: dict[ObjectId, outbox.NewMessage] = {}
+    for each, found in replaced:
+        envelope = each.arrived.envelope
+        outdated = [facet for facet in found if _happened_after(envelope.time, facet, applied)]
+        if outdated and envelope.id not in applied_ids:
+            message_id, message = _build_message(each, outdated)
+            messages.setdefault(message_id, message)
+    if messages:
+        await outbox.add_once(database, messages)
 
 
 def _happened_after(time: datetime, outdated: OutdatedFacet, applied: Sequence[AppliedEvent]) -> bool:
@@ -69,16 +87,10 @@ def _happened_after(time: datetime, outdated: OutdatedFacet, applied: Sequence[A
     return bool(times) and time >= times[0]
 
 
-async def _add(
-    database: Database,
-    envelope: Envelope,
-    event: DocumentEvent,
-    *,
-    sent: Mapping[Facet, FacetVersion],
-    outdated: list[OutdatedFacet],
-) -> None:
+def _build_message(unchanging: UnchangingEvent, outdated: list[OutdatedFacet]) -> tuple[ObjectId, outbox.NewMessage]:
+    envelope, event = unchanging.arrived.envelope, unchanging.arrived.event
     # The id depends on what was sent: the same content is announced once, however often it is sent.
-    content = (event.organization_id, event.document_id, event.TYPE, sorted(sent.items()))
+    content = (event.organization_id, event.document_id, event.TYPE, sorted(unchanging.find_sent().items()))
     message_id = hashlib.sha256(repr(content).encode()).digest()[:_OBJECT_ID_BYTES]
     announcement = DocumentOutdated(
         organization_id=event.organization_id,
@@ -95,6 +107,6 @@ async def _add(
         ordering=f"outdated/{message_id.hex()}",
         seq=0,
         source=SOURCE,
-        traceparent=tracing.current(),
+        traceparent=unchanging.arrived.traceparent,
     )
-    await outbox.add_once(database, message, message_id=ObjectId(message_id))
+    return ObjectId(message_id), message

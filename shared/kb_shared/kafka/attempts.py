@@ -34,6 +34,8 @@ class InFlightRecord:
     record: Record
     ordering_key: OrderingKey
     tracker: OffsetTracker
+    held_bytes: int = 0
+    """Memory that it takes."""
     tries: int = 0
     """Number of failed tries: of the handler, or of the dead letters once `dead_letter_reason` is set."""
     bugs: int = 0

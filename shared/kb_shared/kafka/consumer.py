@@ -15,7 +15,7 @@ from kb_shared.kafka.partition_assignment import RecordWork
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
-from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits, Lane
 from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
 from kb_shared.kafka_connection.codecs import find_unreadable_codecs
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -53,8 +53,10 @@ class Consumer:
         per_group: of these for one group of an organization. Default three quarters, so that the other groups find a
             slot. The organization itself may hold seven slots for each free one.
         max_replay: offsets of a partition that a crash may repeat. A record that is retried for long stops its
-            partition after so many later records.
-        max_held_bytes: keys and values in memory.
+            partition after so many later records. What comes after so many records of one ordering key waits for them.
+        max_held_bytes: records in memory.
+        bundles: how many records of an ordering key are handled at once, in one slot: for a handler that needs no order
+            and shares the work. Default one.
         position_check_interval_s: seconds between two counts of the lag.
         on_lost: called with a topic that has lost records before they were read.
     """
@@ -77,6 +79,7 @@ class Consumer:
         per_group: int | None = None,
         max_replay: int = MAX_REPLAY,
         max_held_bytes: int = 32 * 1024 * 1024,
+        bundles: BundleLimits = ONE_AT_A_TIME,
         position_check_interval_s: float = 10.0,
         on_lost: OnLost = accept_loss,
     ) -> None:
@@ -88,6 +91,7 @@ class Consumer:
             per_group=per_group or max(1, max_in_flight * 3 // 4),
             max_replay=max_replay,
             max_held_bytes=max_held_bytes,
+            bundles=bundles,
         )
         self._config = ConsumerGroupConfig(
             topics=dict.fromkeys(topics, Lane.LIVE) | dict.fromkeys(bulk_topics, Lane.BULK),

@@ -8,7 +8,8 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
@@ -17,10 +18,15 @@ from kb_shared.kafka.attempts import Attempts, InFlightRecord, TryAgain
 from kb_shared.kafka.backpressure import Backpressure
 from kb_shared.kafka.offsets import OffsetLedger
 from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record, TopicPartition
-from kb_shared.kafka.scheduling import Lane, Scheduler
+from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits, Lane, Scheduler
 
 COMMIT_INTERVAL_S = 0.5
 CANCEL_GRACE_S = 2.0
+RECORD_OVERHEAD_BYTES: Final = 1_000
+"""Memory that a record takes in addition to its bytes: many small records fill it, too."""
+DEAD_LETTER_SLOTS: Final = 16
+DEAD_LETTER_BUNDLES: Final = BundleLimits(items=100, size_bytes=1024 * 1024)
+"""Dead letters of one ordering key that are published at once, in any order."""
 
 log = structlog.get_logger()
 
@@ -38,7 +44,21 @@ class RecordWork:
     max_replay: int
     max_held_bytes: int
     limit: Callable[[], int] | None = None
-    """Number of records that may be in flight now; None: always `max_in_flight`."""
+    """Number of bundles that may be in flight now; None: always `max_in_flight`."""
+    bundles: BundleLimits = ONE_AT_A_TIME
+
+
+@dataclass(slots=True)
+class _Bundle:
+    """Records of one ordering key that share a slot."""
+
+    scheduler: Scheduler[InFlightRecord]
+    ordering_key: OrderingKey
+    running: int
+    unfinished: list[InFlightRecord] = field(default_factory=list)
+    """Records that are tried again."""
+    pause_s: float = 0.0
+    """Longest pause of these."""
 
 
 class PartitionAssignment:
@@ -66,7 +86,11 @@ class PartitionAssignment:
         self._handler = work.handler
         self._attempts = Attempts(work.handler, work.dead_letters)
         self._scheduler = Scheduler[InFlightRecord](
-            max_in_flight=work.max_in_flight, per_group=work.per_group, limit=work.limit
+            max_in_flight=work.max_in_flight, per_group=work.per_group, limit=work.limit, bundles=work.bundles
+        )
+        # Beside the handler's slots: a flood of records that can't be used must not use up those.
+        self._dead_letters = Scheduler[InFlightRecord](
+            max_in_flight=DEAD_LETTER_SLOTS, per_group=DEAD_LETTER_SLOTS, bundles=DEAD_LETTER_BUNDLES
         )
         self._backpressure = Backpressure(
             max_in_flight=work.max_in_flight, max_replay=work.max_replay, max_held_bytes=work.max_held_bytes
@@ -97,9 +121,10 @@ class PartitionAssignment:
             partition = record.topic_partition
             ordering_key = self._ordering_key(record)
             tracker = self.ledger.begin(partition, record.offset, at=now, written_at=record.timestamp_ms / 1000)
-            item = InFlightRecord(record, ordering_key, tracker)
-            self._held_bytes += record.size_bytes
-            self._scheduler.add(item, ordering_key, self.lanes[partition])
+            size_bytes = record.size_bytes
+            item = InFlightRecord(record, ordering_key, tracker, held_bytes=size_bytes + RECORD_OVERHEAD_BYTES)
+            self._held_bytes += item.held_bytes
+            self._scheduler.add(item, ordering_key, self.lanes[partition], size_bytes=size_bytes)
         self._start_ready_records()
 
     def find_partitions_to_pause(self) -> frozenset[TopicPartition]:
@@ -131,30 +156,49 @@ class PartitionAssignment:
             return OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
 
     def _start_ready_records(self) -> None:
-        while self.open and (item := self._scheduler.start_next()) is not None:
-            task = asyncio.create_task(self._run(item), context=self._context.copy())
-            self._running.add(task)
-            task.add_done_callback(self._forget_task)
+        for scheduler in (self._scheduler, self._dead_letters):
+            while self.open and (items := scheduler.start_next()):
+                bundle = _Bundle(scheduler, items[0].ordering_key, running=len(items))
+                for item in items:
+                    task = asyncio.create_task(self._run(item, bundle), context=self._context.copy())
+                    self._running.add(task)
+                    task.add_done_callback(self._forget_task)
 
-    async def _run(self, item: InFlightRecord) -> None:
+    async def _run(self, item: InFlightRecord, bundle: _Bundle) -> None:
         match await self._attempts.attempt(item):
             case TryAgain(pause_s=pause_s):
-                self._scheduler.suspend(item.ordering_key)
-                self._wake_later(item.ordering_key, pause_s)
+                self._try_again(item, bundle, pause_s=pause_s)
             case None:
                 item.tracker.finish(item.record.offset)
-                self._scheduler.finish(item.ordering_key)
-                self._held_bytes -= item.record.size_bytes
+                self._held_bytes -= item.held_bytes
+        bundle.running -= 1
+        if not bundle.running:
+            self._release_slot(bundle)
         self._start_ready_records()
         self._on_progress()
 
-    def _wake_later(self, ordering_key: OrderingKey, pause_s: float) -> None:
+    def _try_again(self, item: InFlightRecord, bundle: _Bundle, *, pause_s: float) -> None:
+        if item.dead_letter_reason is not None and bundle.scheduler is self._scheduler:
+            # Unfinished until it is stored, but it delays no later record of its ordering key.
+            self._dead_letters.add(item, item.ordering_key, size_bytes=item.record.size_bytes)
+        else:
+            bundle.unfinished.append(item)
+            bundle.pause_s = max(bundle.pause_s, pause_s)
+
+    def _release_slot(self, bundle: _Bundle) -> None:
+        if bundle.unfinished:
+            bundle.scheduler.suspend(bundle.ordering_key, bundle.unfinished)
+            self._wake_later(bundle)
+        else:
+            bundle.scheduler.finish(bundle.ordering_key)
+
+    def _wake_later(self, bundle: _Bundle) -> None:
         def wake() -> None:
             self._timers.discard(timer)
-            self._scheduler.wake(ordering_key)
+            bundle.scheduler.wake(bundle.ordering_key)
             self._start_ready_records()
 
-        timer = asyncio.get_running_loop().call_later(pause_s, wake)
+        timer = asyncio.get_running_loop().call_later(bundle.pause_s, wake)
         self._timers.add(timer)
 
     def _forget_task(self, task: asyncio.Task[None]) -> None:

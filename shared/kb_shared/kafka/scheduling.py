@@ -1,16 +1,17 @@
 """Decides which record runs next.
 
-Records with one ordering key run in order, organizations and their groups take turns, bulk work has a share.
+Records with one ordering key run in order, one or a bundle at a time. Organizations and their groups take turns, bulk
+work has a share.
 
 Pure.
 """
 
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sized
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from kb_shared.kafka.record import OrderingKey
 
@@ -40,75 +41,101 @@ _Group: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class BundleLimits:
+    """Limits of the items of one ordering key that share a slot. The first one is in the bundle whatever its size."""
+
+    items: int = 1
+    size_bytes: int = 0
+
+
+ONE_AT_A_TIME: Final = BundleLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class _Waiting(Generic[Item]):
     item: Item
     lane: Lane
+    size_bytes: int
+    is_alone: bool = False
+    """True if it gets a slot of its own."""
 
 
 class Scheduler(Generic[Item]):
     """Queues items until they get a slot.
 
-    Of each ordering key one item runs at a time, in the order of `add`, in whichever lane they are. Organizations take
-    turns, and so do the groups of an organization. Both have a limit, so that an organization that has just begun finds
-    a free slot beside the busiest one. An item that is tried again later is suspended: it gives up its slot, and later
-    items with its ordering key wait for it.
+    Of each ordering key one bundle runs at a time, in the order of `add`, in whichever lane the items are. By default a
+    bundle is one item. Organizations take turns, and so do the groups of an organization. Both have a limit, so that an
+    organization that has just begun finds a free slot beside the busiest one. An item that is tried again later is
+    suspended: it gives up its slot, and later items with its ordering key wait for it.
     """
 
-    def __init__(self, *, max_in_flight: int, per_group: int, limit: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_in_flight: int,
+        per_group: int,
+        limit: Callable[[], int] | None = None,
+        bundles: BundleLimits = ONE_AT_A_TIME,
+    ) -> None:
         """Begin empty.
 
         Args:
-            max_in_flight: number of slots, which is the number of items that run at once.
+            max_in_flight: number of slots, which is the number of bundles that run at once.
             per_group: slots that one group of an organization may use.
-            limit: returns how many slots may be used now, at least one. Items that run beyond it go on. The shares of
+            limit: returns how many slots may be used now, at least one. Bundles that run beyond it go on. The shares of
                 groups and lanes are relative to it.
+            bundles: how many items of an ordering key run together in a slot.
         """
         self._max_in_flight = max_in_flight
         self._per_group = per_group
         self._limit = limit
+        self._bundles = bundles
         self._live_in_a_row = 0
         self._counted = max(1, int(max_in_flight * COUNTED_SHARE))
         self._queues: dict[OrderingKey, deque[_Waiting[Item]]] = {}
         self._ready: dict[Lane, _RoundRobinQueue] = {lane: _RoundRobinQueue() for lane in Lane}
-        self._running: dict[OrderingKey, _Waiting[Item]] = {}
+        self._running: dict[OrderingKey, list[_Waiting[Item]]] = {}
         self._suspended: set[OrderingKey] = set()
         self._running_of_organization: Counter[str] = Counter()
         self._running_of_group: Counter[_Group] = Counter()
         self._running_in_lane: Counter[Lane] = Counter()
         self._active: dict[Lane, Counter[str]] = {lane: Counter() for lane in Lane}
 
-    def add(self, item: Item, ordering_key: OrderingKey, lane: Lane = Lane.LIVE) -> None:
+    def add(self, item: Item, ordering_key: OrderingKey, lane: Lane = Lane.LIVE, *, size_bytes: int = 0) -> None:
         queue = self._queues.setdefault(ordering_key, deque())
-        queue.append(_Waiting(item, lane))
+        queue.append(_Waiting(item, lane, size_bytes))
         if ordering_key in self._suspended:
             return
         self._active[lane][ordering_key.organization_id] += 1
         if len(queue) == 1 and ordering_key not in self._running:
             self._mark_ready(ordering_key)
 
-    def start_next(self) -> Item | None:
-        """Give the next item a slot and return it; None if no item can have one."""
+    def start_next(self) -> list[Item]:
+        """Give the next items of an ordering key a slot and return them; none if no item can have one."""
         if len(self._running) >= self._slots:
-            return None
+            return []
         for lane in self._lanes_by_priority():
             if (ordering_key := self._take_turn(lane)) is not None:
                 return self._start(ordering_key)
-        return None
+        return []
 
     def finish(self, ordering_key: OrderingKey) -> None:
-        """Finish the running item of `ordering_key`; its next one may run."""
-        lane = self._release_slot(ordering_key).lane
-        self._deactivate(ordering_key, [lane])
+        """Finish the running items of `ordering_key`; its next ones may run."""
+        self._deactivate(ordering_key, self._release_slot(ordering_key))
         if ordering_key in self._queues:
             self._mark_ready(ordering_key)
 
-    def suspend(self, ordering_key: OrderingKey) -> None:
-        """Take the slot from the running item of `ordering_key`, which stays first in its queue until `wake`."""
-        waiting = self._release_slot(ordering_key)
+    def suspend(self, ordering_key: OrderingKey, unfinished: Collection[Item]) -> None:
+        """Take the slot from the running items of `ordering_key`, of which all but the `unfinished` are finished.
+
+        These stay first in its queue until `wake`, and then run one at a time: one of them may be why all failed.
+        """
+        released = self._release_slot(ordering_key)
         queue = self._queues.setdefault(ordering_key, deque())
-        queue.appendleft(waiting)
+        self._deactivate(ordering_key, [*released, *queue])
+        kept = set(map(id, unfinished))
+        queue.extendleft(replace(entry, is_alone=True) for entry in reversed(released) if id(entry.item) in kept)
         self._suspended.add(ordering_key)
-        self._deactivate(ordering_key, [entry.lane for entry in queue])
 
     def wake(self, ordering_key: OrderingKey) -> None:
         """Let the suspended item of `ordering_key` run again."""
@@ -130,9 +157,9 @@ class Scheduler(Generic[Item]):
         """Return the number of slots that may be used now."""
         return self._max_in_flight if self._limit is None else max(1, min(self._max_in_flight, self._limit()))
 
-    def _deactivate(self, ordering_key: OrderingKey, lanes: Iterable[Lane]) -> None:
-        for lane in lanes:
-            _count_down(self._active[lane], ordering_key.organization_id)
+    def _deactivate(self, ordering_key: OrderingKey, entries: Iterable[_Waiting[Item]]) -> None:
+        for entry in entries:
+            _count_down(self._active[entry.lane], ordering_key.organization_id)
 
     def _lanes_by_priority(self) -> tuple[Lane, Lane]:
         slots = self._slots
@@ -159,24 +186,38 @@ class Scheduler(Generic[Item]):
         share = max(1, self._slots * self._per_group // self._max_in_flight)
         return self._running_of_group[organization_id, group] < share
 
-    def _start(self, ordering_key: OrderingKey) -> Item:
-        queue = self._queues[ordering_key]
-        waiting = queue.popleft()
-        if not queue:
-            del self._queues[ordering_key]
-        self._running[ordering_key] = waiting
+    def _start(self, ordering_key: OrderingKey) -> list[Item]:
+        bundle = self._take_bundle(ordering_key)
+        self._running[ordering_key] = bundle
         self._running_of_organization[ordering_key.organization_id] += 1
         self._running_of_group[ordering_key.organization_id, ordering_key.group] += 1
-        self._running_in_lane[waiting.lane] += 1
-        self._live_in_a_row = self._live_in_a_row + 1 if waiting.lane is Lane.LIVE else 0
-        return waiting.item
+        lane = bundle[0].lane
+        self._running_in_lane[lane] += 1
+        self._live_in_a_row = self._live_in_a_row + 1 if lane is Lane.LIVE else 0
+        return [entry.item for entry in bundle]
 
-    def _release_slot(self, ordering_key: OrderingKey) -> _Waiting[Item]:
-        waiting = self._running.pop(ordering_key)
-        self._running_in_lane[waiting.lane] -= 1
+    def _take_bundle(self, ordering_key: OrderingKey) -> list[_Waiting[Item]]:
+        queue = self._queues[ordering_key]
+        bundle = [queue.popleft()]
+        left = self._bundles.size_bytes - bundle[0].size_bytes
+        while queue and len(bundle) < self._bundles.items and _go_together(bundle[0], queue[0], within_bytes=left):
+            bundle.append(queue.popleft())
+            left -= bundle[-1].size_bytes
+        if not queue:
+            del self._queues[ordering_key]
+        return bundle
+
+    def _release_slot(self, ordering_key: OrderingKey) -> list[_Waiting[Item]]:
+        bundle = self._running.pop(ordering_key)
+        self._running_in_lane[bundle[0].lane] -= 1
         _count_down(self._running_of_organization, ordering_key.organization_id)
         _count_down(self._running_of_group, (ordering_key.organization_id, ordering_key.group))
-        return waiting
+        return bundle
+
+
+def _go_together(first: _Waiting[Item], other: _Waiting[Item], *, within_bytes: int) -> bool:
+    is_one_alone = first.is_alone or other.is_alone
+    return not is_one_alone and first.lane is other.lane and other.size_bytes <= within_bytes
 
 
 class _RoundRobinQueue:

@@ -6,9 +6,10 @@ fields because the fences of swaps are conditions on them.
 
 import hashlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final
+from uuid import uuid4
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
@@ -23,6 +24,9 @@ from kb_shared.text.metadata_pairs import metadata_pairs
 NAME = "documents"
 _SEQUENCE: Final = "fence"
 """Stored field with the sequence number of a document. Fences increment it, so the field has their name."""
+_WRITE_ID: Final = "last_event_id"
+"""Stored field with the id of the last write. Earlier versions wrote the id of the event, which is not unique: an event
+may come twice, and the writes of two processes may end with it."""
 EVENTS_REMEMBERED: Final = 5
 _WITHOUT_EVENTS: Final = {"events": 0}
 INDEXES = [
@@ -164,10 +168,13 @@ async def find_last_events(database: Database, key: DocumentKey) -> list[Applied
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocumentChange:
-    """Document after an event; `projection_version` is the version of the row that was read."""
+    """Document after events; `projection_version` is the version of the row that was read."""
 
     document: Document
     event: AppliedEvent
+    """The last of the events."""
+    earlier: Sequence[AppliedEvent] = ()
+    write_id: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def row_id(self) -> str:
@@ -199,28 +206,29 @@ def _write_of(change: DocumentChange) -> InsertOne[Row] | UpdateOne:
         "projection_version": document.projection_version,
     }
     row = _to_fields(replace(document, projection_version=change.version))
-    row["last_event_id"] = change.event.event_id
+    row[_WRITE_ID] = change.write_id
     # Not `asdict`, which deep-copies the time.
-    applied = {field.name: getattr(change.event, field.name) for field in fields(change.event)}
+    last = [*change.earlier, change.event][-EVENTS_REMEMBERED:]
+    applied = [{each.name: getattr(event, each.name) for each in fields(event)} for event in last]
     if document.projection_version:
-        remembered = {"$push": {"events": {"$each": [applied], "$slice": -EVENTS_REMEMBERED}}}
+        remembered = {"$push": {"events": {"$each": applied, "$slice": -EVENTS_REMEMBERED}}}
         return UpdateOne(key, {"$set": row, **remembered})
-    return InsertOne({**key, **row, _SEQUENCE: 0, "events": [applied]})
+    return InsertOne({**key, **row, _SEQUENCE: 0, "events": applied})
 
 
 async def _written_among(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
     """Return the changes that were stored although others conflicted.
 
-    A row with the version and the event of a change was written by that change.
+    A row with the version and the id of a change was written by that change.
     """
     ours = {
         "_id": {"$in": [change.row_id for change in changes]},
         "organization_id": {"$in": sorted({change.document.organization_id for change in changes})},
     }
     async with majority_reads(database) as majority:
-        rows = majority[NAME].find(ours, {"projection_version": 1, "last_event_id": 1})
-        stored = {row["_id"]: (row["projection_version"], row["last_event_id"]) async for row in rows}
-    return {change for change in changes if stored.get(change.row_id) == (change.version, change.event.event_id)}
+        rows = majority[NAME].find(ours, {"projection_version": 1, _WRITE_ID: 1})
+        stored = {row["_id"]: (row["projection_version"], row[_WRITE_ID]) async for row in rows}
+    return {change for change in changes if stored.get(change.row_id) == (change.version, change.write_id)}
 
 
 async def fence_content(

@@ -1,5 +1,6 @@
 """The indexer's handlers in this process, on real servers, with Kafka replaced by a list."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -219,6 +220,11 @@ class Replica:
         """Hand events to the fan-out, as the consumer of `document-events` does."""
         for event in events:
             await self.fan_out.handle(record(encode(event, source="/upstream"), key=key_of(event)))
+
+    async def publish_together(self, *events: Payload) -> list[BaseException | None]:
+        """Hand events to the fan-out in one bundle; return what becomes of each."""
+        records = [record(encode(event, source="/upstream"), key=key_of(event)) for event in events]
+        return await asyncio.gather(*map(self.fan_out.handle, records), return_exceptions=True)
 
     async def publish_knowledge(self, *events: Payload) -> None:
         """Hand events to the fan-out, as the consumer of `knowledge-document-events` does."""

@@ -2,19 +2,18 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
-from kb_contracts.cloudevents import Envelope
 from kb_contracts.commands import SyncDocument
-from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
+from kb_contracts.documents import Page, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
 from kb_indexer.consumer.load import LONGEST_BATCH_S
-from kb_indexer.fan_out import FanOut
+from kb_indexer.project_events import Projection, Projector
 from kb_shared import failpoints
 from kb_shared.mongo import citations, document_texts, documents, tags
 from kb_shared.mongo.database import Row
-from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import DocumentKey
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
@@ -209,18 +208,18 @@ async def test_only_few_texts_of_events_are_in_memory_at_once(
         await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, document_id), TEXT)
         for document_id in documents_at_once
     ]
-    project, at_work, most = FanOut._project, 0, 0
+    apply, at_work, most = Projector._apply, 0, 0
 
-    async def counted(self: FanOut, envelope: Envelope, event: DocumentEvent) -> tuple[Document, bool]:
+    async def counted(self: Projector, *events_and_texts: Any) -> Projection:
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
         try:
-            return await project(self, envelope, event)
+            return await apply(self, *events_and_texts)
         finally:
             at_work -= 1
 
-    monkeypatch.setattr(FanOut, "_project", counted)
+    monkeypatch.setattr(Projector, "_apply", counted)
     events = [
         tenant.ocr(document_id, None, text_ref=reference)
         for document_id, reference in zip(documents_at_once, references, strict=True)

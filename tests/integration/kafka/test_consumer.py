@@ -12,6 +12,8 @@ from kb_local.broker import Broker
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
 from kb_shared.kafka import partition_assignment, retries
+from kb_shared.kafka.record import OrderingKey, Record
+from kb_shared.kafka.scheduling import BundleLimits
 from kb_shared.kafka.session import POLL_MAX_RECORDS, ConsumerSession
 from tests.integration.kafka.support import BRIEF_SESSION, EVENTS, Letters, Recorder, Stream, running
 from tests.waiting import until
@@ -195,6 +197,41 @@ async def test_records_of_one_organization_that_never_end_keep_no_other_organiza
         assert sum(value.startswith("stuck") for value in handler.tried) == 6
         handler.gate.set()
         await until(lambda: len(handler.handled) == 340)
+
+
+@pytest.mark.parametrize("is_usable", [True, False])
+async def test_an_event_behind_a_flood_in_its_partition_is_handled_before_the_flood_is_finished(
+    stream: Stream, is_usable: bool
+) -> None:
+    let_go = asyncio.Event()
+
+    @dataclass
+    class Flooded(Recorder):
+        def ordering_key(self, record: Record) -> OrderingKey:
+            organization, _, number = (record.value or b"").decode().partition(" ")
+            return OrderingKey(organization, "", "one document" if is_usable else number)
+
+        async def effect(self, value: str) -> None:
+            if value.startswith("flood"):
+                if not is_usable:
+                    raise Rejected("bad-data", "")
+                await let_go.wait()
+
+    class GatedLetters(Letters):
+        async def publish(self, record: Record, *, reason: str, detail: str) -> None:
+            await let_go.wait()
+            await super().publish(record, reason=reason, detail=detail)
+
+    await stream.publish([("same partition", f"flood {n}") for n in range(1_000)])
+    await stream.publish([("same partition", "other 0")])
+    handler, letters = Flooded(), GatedLetters()
+    bundles = BundleLimits(items=100, size_bytes=100_000)
+    async with running(stream.consumer(handler, letters, max_in_flight=8, max_replay=5_000, bundles=bundles)):
+        await until(lambda: handler.handled == ["other 0"])
+        assert await stream.committed() == 0
+        let_go.set()
+        await stream.until_committed(1_001)
+    assert len(handler.handled) + len(letters.reasons) == 1_001
 
 
 async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everything(

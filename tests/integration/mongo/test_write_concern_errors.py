@@ -57,12 +57,20 @@ async def test_a_commit_is_repeated_until_a_majority_acknowledges_it(database: D
 
 
 async def test_a_projection_that_no_majority_has_does_not_count_as_written(database: Database) -> None:
+    repeated = change("a", "b")
     async with unacknowledged(database.client, "insert", namespace=f"{database.name}.{documents.NAME}"):
         with pytest.raises(TransientError), mongo_errors():
-            await documents.write_all(database, [change("a", "b")])
+            await documents.write_all(database, [repeated])
     # Repeated, it finds what the first attempt wrote.
-    repeated = change("a", "b")
     assert await documents.write_all(database, [repeated]) == {repeated}
+
+
+async def test_a_projection_does_not_count_as_written_because_another_write_ended_with_the_same_event(
+    database: Database,
+) -> None:
+    faster, slower = change("a", "repeated"), change("a", "repeated")
+    assert await documents.write_all(database, [faster]) == {faster}
+    assert await documents.write_all(database, [slower]) == set()
 
 
 async def test_a_projection_beside_one_that_was_faster_counts_only_with_the_majority(database: Database) -> None:

@@ -1,15 +1,17 @@
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
 
 import pytest
 import structlog
 
+from kb_contracts.errors import Rejected
 from kb_shared.errors import TransientError
 from kb_shared.kafka import partition_assignment, retries
 from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
-from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits, Lane
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 
@@ -20,14 +22,22 @@ ONE = TopicPartition(TOPIC, 1)
 class Setting:
     """One assignment with everything around it."""
 
-    def __init__(self, handler: FakeHandler) -> None:
+    def __init__(self, handler: FakeHandler, *, max_replay: int = 10, bundles: BundleLimits = ONE_AT_A_TIME) -> None:
         self.handler = handler
         self.dead_letters = FakeDeadLetters()
         self.broker = FakeBroker()
         self.failures: list[BaseException] = []
         self.progress = 0
         self.assignment = PartitionAssignment(
-            RecordWork(handler, self.dead_letters, max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
+            RecordWork(
+                handler,
+                self.dead_letters,
+                max_in_flight=4,
+                per_group=3,
+                max_replay=max_replay,
+                max_held_bytes=100_000,
+                bundles=bundles,
+            ),
             {ZERO: Lane.LIVE, ONE: Lane.LIVE},
             commit=self.broker.commit,
             on_progress=self.note_progress,
@@ -38,7 +48,10 @@ class Setting:
         self.progress += 1
 
 
-OpenAssignment = Callable[[FakeHandler], Setting]
+class OpenAssignment(Protocol):
+    def __call__(
+        self, handler: FakeHandler, *, max_replay: int = 10, bundles: BundleLimits = ONE_AT_A_TIME
+    ) -> Setting: ...
 
 
 @pytest.fixture
@@ -46,8 +59,8 @@ async def open_assignment(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Open
     monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.004)
     opened: list[Setting] = []
 
-    def build(handler: FakeHandler) -> Setting:
-        opened.append(Setting(handler))
+    def build(handler: FakeHandler, **options: Any) -> Setting:
+        opened.append(Setting(handler, **options))
         return opened[-1]
 
     yield build
@@ -246,7 +259,7 @@ async def test_large_records_hold_everything_back_until_they_are_done_with(open_
         await go_on.wait()
 
     setting = open_assignment(FakeHandler(effect))
-    setting.assignment.admit([record(0, value=b"x" * 1000)])
+    setting.assignment.admit([record(0, value=b"x" * 100_000)])
     assert setting.assignment.find_partitions_to_pause() == {ZERO, ONE}
     go_on.set()
     await until(lambda: setting.assignment.find_partitions_to_pause() == frozenset())
@@ -278,3 +291,108 @@ async def test_a_record_that_can_not_be_placed_is_still_handled(
     monkeypatch.setattr(setting.handler, "ordering_key", ordering_key)
     setting.assignment.admit([record(0)])
     await until(lambda: setting.handler.handled == [0])
+
+
+async def test_records_of_one_ordering_key_that_wait_run_together_and_in_bundles_of_bounded_size(
+    open_assignment: OpenAssignment,
+) -> None:
+    running: set[int] = set()
+    together: list[set[int]] = []
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        running.add(entry.offset)
+        await go_on.wait()
+        together.append(set(running))
+        running.discard(entry.offset)
+
+    setting = open_assignment(FakeHandler(effect), bundles=BundleLimits(items=3, size_bytes=100))
+    setting.assignment.admit(record(n, "a/1") for n in range(5))
+    await until(lambda: setting.handler.tried == [0, 1, 2])
+    go_on.set()
+    await until(lambda: setting.handler.handled == [0, 1, 2, 3, 4])
+    assert max(map(len, together)) == 3
+    await until(lambda: setting.broker.committed == {ZERO: 5})
+
+
+async def test_a_record_of_a_bundle_is_not_finished_by_the_success_of_the_others(
+    open_assignment: OpenAssignment,
+) -> None:
+    fixed = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        if entry.offset == 1 and not fixed.is_set():
+            raise TransientError("not now")
+
+    setting = open_assignment(FakeHandler(effect), bundles=BundleLimits(items=9, size_bytes=100))
+    setting.assignment.admit(record(n, "a/1") for n in range(3))
+    await until(lambda: sorted(setting.handler.handled) == [0, 2])
+    assert setting.assignment.ledger.committable() == {ZERO: 1}
+    await until(lambda: setting.handler.tried.count(1) > 3)
+    assert sorted(setting.handler.handled) == [0, 2]
+    fixed.set()
+    await until(lambda: setting.broker.committed == {ZERO: 3})
+
+
+async def test_a_bug_that_a_record_causes_in_a_bundle_costs_no_other_record_of_it(
+    open_assignment: OpenAssignment,
+) -> None:
+    together: set[int] = set()
+
+    async def effect(entry: Record) -> None:
+        together.add(entry.offset)
+        await asyncio.sleep(0)
+        failed = 1 in together
+        together.discard(entry.offset)
+        if failed:
+            raise ZeroDivisionError
+
+    setting = open_assignment(FakeHandler(effect), bundles=BundleLimits(items=9, size_bytes=100))
+    setting.assignment.admit(record(n, "a/1") for n in range(3))
+    await until(lambda: setting.broker.committed == {ZERO: 3})
+    assert setting.dead_letters.letters == [(1, "internal_error", "ZeroDivisionError")]
+    assert sorted(setting.handler.handled) == [0, 2]
+
+
+async def test_records_that_wait_for_the_dead_letters_hold_no_slot_and_delay_no_record_of_their_ordering_key(
+    open_assignment: OpenAssignment,
+) -> None:
+    async def effect(entry: Record) -> None:
+        if entry.offset < 20:
+            raise Rejected("bad-data", "")
+
+    setting = open_assignment(FakeHandler(effect), max_replay=100)
+    setting.dead_letters.failures = 1_000
+    setting.assignment.admit(record(n, f"a/{n % 5}") for n in range(25))
+    await until(lambda: len(setting.handler.handled) == 5 or setting.dead_letters.failures < 800)
+    assert setting.handler.handled == [20, 21, 22, 23, 24]
+    assert setting.assignment.ledger.committable() == {}
+    assert setting.handler.tried == [*range(25)], "what waits for the dead letters is not handled again"
+    setting.dead_letters.failures = 0
+    await until(lambda: setting.broker.committed == {ZERO: 25})
+    assert sorted(offset for offset, _, _ in setting.dead_letters.letters) == [*range(20)]
+
+
+async def test_an_event_of_another_organization_waits_for_one_turn_behind_a_flood_in_its_partition(
+    open_assignment: OpenAssignment,
+) -> None:
+    setting = open_assignment(FakeHandler(), max_replay=5_000)
+    setting.assignment.admit(record(n, f"flood/{n}") for n in range(50))
+    setting.assignment.admit([record(50, "other/1")])
+    await until(lambda: 50 in setting.handler.handled)
+    assert setting.handler.handled.index(50) < 10
+
+
+async def test_many_small_records_fill_the_memory_too(open_assignment: OpenAssignment) -> None:
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        await go_on.wait()
+
+    setting = open_assignment(FakeHandler(effect), max_replay=5_000)
+    setting.assignment.admit(record(n, f"a/{n}", value=b"") for n in range(90))
+    assert setting.assignment.find_partitions_to_pause() == frozenset()
+    setting.assignment.admit(record(n, f"a/{n}", value=b"") for n in range(90, 100))
+    assert setting.assignment.find_partitions_to_pause() == {ZERO, ONE}
+    go_on.set()
+    await until(lambda: setting.assignment.find_partitions_to_pause() == frozenset())

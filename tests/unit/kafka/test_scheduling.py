@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kb_shared.kafka.record import OrderingKey
-from kb_shared.kafka.scheduling import Lane, Scheduler
+from kb_shared.kafka.scheduling import BundleLimits, Lane, Scheduler
 
 MAX_IN_FLIGHT = 9
 PER_GROUP = 4
 COUNTED = 2
 """A quarter of the slots."""
+BUNDLES = BundleLimits(items=3, size_bytes=4)
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Item:
     number: int
     ordering_key: OrderingKey
     lane: Lane
+    size_bytes: int
 
 
 places = st.builds(
@@ -35,22 +37,25 @@ Claimant = str | tuple[str, str]
 
 
 class SchedulerRules(RuleBasedStateMachine):
-    """A model that knows only the promises: order, caps, turns, no record forgotten."""
+    """A model that knows only the promises: order, bundles, caps, turns, no record forgotten."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slots = MAX_IN_FLIGHT
-        self.scheduler = Scheduler[Item](max_in_flight=MAX_IN_FLIGHT, per_group=PER_GROUP, limit=lambda: self.slots)
+        self.scheduler = Scheduler[Item](
+            max_in_flight=MAX_IN_FLIGHT, per_group=PER_GROUP, limit=lambda: self.slots, bundles=BUNDLES
+        )
         self.numbers = count()
         self.waiting: dict[OrderingKey, list[Item]] = defaultdict(list)
-        self.running: dict[OrderingKey, Item] = {}
+        self.running: dict[OrderingKey, list[Item]] = {}
+        self.alone: set[Item] = set()
         self.suspended: set[OrderingKey] = set()
         self.overtaken: Counter[tuple[Lane, Claimant, Claimant]] = Counter()
 
-    @rule(ordering_key=places, lane=st.sampled_from(Lane))
-    def add(self, ordering_key: OrderingKey, lane: Lane) -> None:
-        item = Item(next(self.numbers), ordering_key, lane)
-        self.scheduler.add(item, ordering_key, lane)
+    @rule(ordering_key=places, lane=st.sampled_from(Lane), size_bytes=st.sampled_from([1, 1, 2, 9]))
+    def add(self, ordering_key: OrderingKey, lane: Lane, size_bytes: int) -> None:
+        item = Item(next(self.numbers), ordering_key, lane, size_bytes)
+        self.scheduler.add(item, ordering_key, lane, size_bytes=size_bytes)
         self.waiting[ordering_key].append(item)
 
     @rule(slots=st.integers(1, MAX_IN_FLIGHT))
@@ -63,15 +68,17 @@ class SchedulerRules(RuleBasedStateMachine):
     @rule()
     def start(self) -> None:
         startable = self._startable()
-        item = self.scheduler.start_next()
-        if item is None:
+        bundle = self.scheduler.start_next()
+        if not bundle:
             assert not startable, "a slot was free and an item could have had it"
             return
-        assert item in startable, "order of its place, or the cap of its group, or its pause was not kept"
+        first, ordering_key = bundle[0], bundle[0].ordering_key
+        assert first in startable, "order of its place, or the cap of its group, or its pause was not kept"
+        assert bundle == self._bundle_of(ordering_key)
         assert len(self.running) < self.slots
-        self._check_turn(item, startable)
-        self.running[item.ordering_key] = item
-        self.waiting[item.ordering_key].remove(item)
+        self._check_turn(first, startable)
+        self.running[ordering_key] = bundle
+        del self.waiting[ordering_key][: len(bundle)]
 
     @precondition(lambda self: self.running)
     @rule(choices=st.data())
@@ -84,8 +91,12 @@ class SchedulerRules(RuleBasedStateMachine):
     @rule(choices=st.data())
     def suspend(self, choices: st.DataObject) -> None:
         ordering_key = choices.draw(st.sampled_from(sorted(self.running, key=str)))
-        self.scheduler.suspend(ordering_key)
-        self.waiting[ordering_key].insert(0, self.running.pop(ordering_key))
+        bundle = self.running.pop(ordering_key)
+        kept = choices.draw(st.sets(st.sampled_from(bundle), min_size=1))
+        unfinished = [item for item in bundle if item in kept]
+        self.scheduler.suspend(ordering_key, unfinished)
+        self.waiting[ordering_key][:0] = unfinished
+        self.alone |= kept
         self.suspended.add(ordering_key)
 
     @precondition(lambda self: self.suspended)
@@ -108,7 +119,7 @@ class SchedulerRules(RuleBasedStateMachine):
     @invariant()
     def active_items_count_up_to_a_quarter_of_the_slots_for_each_organization(self) -> None:
         for lane in Lane:
-            items = [*self.running.values()]
+            items = [item for bundle in self.running.values() for item in bundle]
             items += [
                 item
                 for ordering_key, queue in self.waiting.items()
@@ -140,6 +151,16 @@ class SchedulerRules(RuleBasedStateMachine):
             and ordering_key not in self.suspended
             and self._is_allowed(ordering_key)
         ]
+
+    def _bundle_of(self, ordering_key: OrderingKey) -> list[Item]:
+        """Return the longest beginning of a queue that may run together."""
+        queue = self.waiting[ordering_key]
+        for count_of_items in range(min(len(queue), BUNDLES.items), 1, -1):
+            bundle = queue[:count_of_items]
+            fits = sum(item.size_bytes for item in bundle) <= BUNDLES.size_bytes
+            if fits and len({item.lane for item in bundle}) == 1 and not self.alone.intersection(bundle):
+                return bundle
+        return queue[:1]
 
     def _is_allowed(self, ordering_key: OrderingKey) -> bool:
         of_group = sum(group_of(other) == group_of(ordering_key) for other in self.running)
@@ -187,7 +208,7 @@ def ordering_key(group: str, key: str = "k", *, organization: str = "acme") -> O
 
 def started(scheduler: Scheduler[str]) -> Counter[str]:
     """Start all that may start; how many of each."""
-    return Counter(iter(scheduler.start_next, None))
+    return Counter(item for bundle in iter(scheduler.start_next, []) for item in bundle)
 
 
 def test_the_busiest_group_leaves_slots_for_others_of_its_organization() -> None:
@@ -228,7 +249,8 @@ def test_an_organization_with_many_groups_has_one_turn_as_one_with_a_single_grou
     for n in range(4):
         scheduler.add("single", ordering_key("kb", str(n), organization="single"))
     order = []
-    while (item := scheduler.start_next()) is not None:
+    while bundle := scheduler.start_next():
+        [item] = bundle
         order.append(item)
         organization, _, _ = item.partition("/")
         running = next(iter(scheduler._running))
@@ -245,15 +267,15 @@ def test_a_suspended_item_gives_its_slot_away_but_not_its_turn() -> None:
     scheduler.add("first", ordering_key("a"))
     scheduler.add("second", ordering_key("a"))
     scheduler.add("other", ordering_key("b"))
-    assert scheduler.start_next() == "first"
-    scheduler.suspend(ordering_key("a"))
-    assert scheduler.start_next() == "other"
+    assert scheduler.start_next() == ["first"]
+    scheduler.suspend(ordering_key("a"), ["first"])
+    assert scheduler.start_next() == ["other"]
     scheduler.finish(ordering_key("b"))
-    assert scheduler.start_next() is None
+    assert scheduler.start_next() == []
     scheduler.wake(ordering_key("a"))
-    assert scheduler.start_next() == "first"
+    assert scheduler.start_next() == ["first"]
     scheduler.finish(ordering_key("a"))
-    assert scheduler.start_next() == "second"
+    assert scheduler.start_next() == ["second"]
 
 
 def test_bulk_work_gets_a_tenth_of_the_slots_under_live_load_and_all_of_them_without() -> None:
@@ -286,9 +308,9 @@ def test_items_beyond_a_lowered_limit_go_on_and_no_other_begins_until_a_slot_is_
     limits[0] = 2
     for n in range(8):
         scheduler.finish(ordering_key("g", organization=f"org {n}"))
-        assert scheduler.start_next() is None
+        assert scheduler.start_next() == []
     scheduler.finish(ordering_key("g", organization="org 8"))
-    assert scheduler.start_next() == "10"
+    assert scheduler.start_next() == ["10"]
     limits[0] = 10
     assert sum(started(scheduler).values()) == 8
 
@@ -300,8 +322,8 @@ def test_with_one_slot_a_tenth_of_the_turns_is_for_bulk_work() -> None:
         scheduler.add("bulk", ordering_key("b", str(n)), Lane.BULK)
     order = []
     for _ in range(40):
-        order.append(scheduler.start_next())
-        assert scheduler.start_next() is None
+        order += scheduler.start_next()
+        assert scheduler.start_next() == []
         [running] = scheduler._running
         scheduler.finish(running)
     assert order == [*["live"] * 9, "bulk"] * 4
@@ -320,24 +342,48 @@ def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
     scheduler = Scheduler[str](max_in_flight=1, per_group=1)
     scheduler.add("bulk", ordering_key("b"), Lane.BULK)
     scheduler.add("live", ordering_key("l"), Lane.LIVE)
-    assert scheduler.start_next() == "live"
+    assert scheduler.start_next() == ["live"]
 
 
 def test_an_item_waits_until_the_one_before_it_with_its_ordering_key_has_finished() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     scheduler.add("first", ordering_key("a"))
-    assert scheduler.start_next() == "first"
+    assert scheduler.start_next() == ["first"]
     scheduler.add("second", ordering_key("a"))
-    assert scheduler.start_next() is None
+    assert scheduler.start_next() == []
     scheduler.finish(ordering_key("a"))
-    assert scheduler.start_next() == "second"
+    assert scheduler.start_next() == ["second"]
 
 
 def test_one_ordering_key_keeps_its_order_across_lanes() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     scheduler.add("bulk first", ordering_key("a"), Lane.BULK)
     scheduler.add("then live", ordering_key("a"), Lane.LIVE)
-    assert scheduler.start_next() == "bulk first"
-    assert scheduler.start_next() is None
+    assert scheduler.start_next() == ["bulk first"]
+    assert scheduler.start_next() == []
     scheduler.finish(ordering_key("a"))
-    assert scheduler.start_next() == "then live"
+    assert scheduler.start_next() == ["then live"]
+
+
+def test_the_items_of_a_bundle_that_failed_are_tried_one_by_one() -> None:
+    scheduler = Scheduler[str](max_in_flight=10, per_group=10, bundles=BundleLimits(items=3, size_bytes=10))
+    for name in ("a", "b", "c", "d", "e"):
+        scheduler.add(name, ordering_key("a"), size_bytes=1)
+    assert scheduler.start_next() == ["a", "b", "c"]
+    scheduler.suspend(ordering_key("a"), ["c", "a"])
+    scheduler.wake(ordering_key("a"))
+    order = []
+    while bundle := scheduler.start_next():
+        order.append(bundle)
+        scheduler.finish(ordering_key("a"))
+    assert order == [["a"], ["c"], ["d", "e"]]
+
+
+def test_a_bundle_takes_one_slot() -> None:
+    scheduler = Scheduler[str](
+        max_in_flight=10, per_group=10, limit=lambda: 2, bundles=BundleLimits(items=100, size_bytes=100)
+    )
+    for _ in range(50):
+        scheduler.add("many", ordering_key("a"))
+    scheduler.add("other", ordering_key("b", organization="bolt"))
+    assert started(scheduler) == {"many": 50, "other": 1}
