@@ -9,8 +9,9 @@ import pytest
 from kb_contracts.commands import SyncDocument
 from kb_contracts.documents import DocumentEvent, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
+from kb_contracts.outcomes import DocumentOutdated
 from kb_shared import failpoints
-from kb_shared.mongo import citations, document_texts, documents, tags
+from kb_shared.mongo import citations, document_texts, documents, outbox, tags
 from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.documents import EVENTS_REMEMBERED, DocumentChange
 from kb_shared.mongo.keys import DocumentKey
@@ -243,3 +244,21 @@ async def test_events_of_one_tag_that_come_together_leave_the_newest_state(
     row = await tenant.database[tags.NAME].find_one({"organization_id": tenant.organization_id, "tag_id": "t"})
     assert row is not None
     assert row["deleted"]
+
+
+async def test_content_that_does_not_stay_is_announced_once_for_all_copies_in_a_bundle(
+    tenant: Tenant, indexer: Replica, command_log: CommandLog
+) -> None:
+    mine = {"key": tenant.organization_id, "ordering": {"$regex": "^outdated/"}}
+    await indexer.publish(tenant.deleted("d", revision=9))
+    # Of these the last replaces the first two, which changed the document when it was their turn.
+    kept = [tenant.tagged("e", f"t{n}", revision=n) for n in (1, 2, 3)]
+    await indexer.publish_together(*kept, *kept)
+    assert await tenant.database[outbox.NAME].count_documents(mine) == 0
+
+    names = await cost_of(indexer, command_log, *[tenant.ocr("d", TEXT, revision=1)] * 50)
+
+    [row] = await tenant.database[outbox.NAME].find(mine).to_list()
+    [outdated] = decoded([row["value"]], DocumentOutdated)
+    assert (outdated.document_id, outdated.revision) == ("d", 1)
+    assert names.count(f"update {outbox.NAME}") == 1
