@@ -13,8 +13,8 @@ _ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _ATTEMPTS: Final = "shared/kb_shared/kafka/attempts.py"
 _DEAD_LETTERS: Final = "shared/kb_shared/messaging/dead_letters.py"
 _SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
-_COALESCER_TESTS: Final = "tests/unit/indexer/test_coalescer.py"
-_COALESCER: Final = "services/indexer/kb_indexer/consumer/coalescer.py"
+_SHARED_HANDLING_TESTS: Final = "tests/unit/indexer/test_shared_handling.py"
+_SHARED_HANDLING: Final = "services/indexer/kb_indexer/consumer/shared_handling.py"
 
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/kafka"
@@ -269,23 +269,24 @@ MUTANTS: Final = (
         caught_by=in_file(f"{_UNIT}/test_partition_assignment.py", "test_many_small_records_fill_the_memory_too"),
     ),
     Mutant(
-        "coalescer-takes-a-failure-for-success",
-        _COALESCER,
+        "shared-handling-takes-a-failure-for-success",
+        _SHARED_HANDLING,
         old="failures = dict.fromkeys(items, error)",
         new="failures = {}",
         caught_by=(
             *in_file(
-                "tests/unit/indexer/test_coalescer.py", "test_what_the_handling_raises_reaches_all_who_wait_for_it"
+                "tests/unit/indexer/test_shared_handling.py",
+                "test_what_the_handling_raises_reaches_all_who_wait_for_it",
             ),
             *in_file(f"{_TESTS}/test_bundles.py", "test_a_bundle_that_is_interrupted_handles_none_of_its_events"),
         ),
     ),
     Mutant(
-        "coalescer-finishes-what-came-too-late",
-        _COALESCER,
+        "shared-handling-finishes-what-came-too-late",
+        _SHARED_HANDLING,
         old="self._run(self._waiting.pop(key))",
         new="self._run(self._waiting[key])",
-        caught_by=in_file(_COALESCER_TESTS, "test_an_item_that_comes_while_others_are_handled_is_not_among_them"),
+        caught_by=in_file(_SHARED_HANDLING_TESTS, "test_an_item_that_comes_while_others_are_handled_is_not_among_them"),
     ),
     Mutant(
         "batch-of-writes-fails-as-a-whole",

@@ -34,10 +34,10 @@ from kb_contracts.topics import KNOWLEDGE_DOCUMENT_EVENTS
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.arrived_event import ArrivedEvent
 from kb_indexer.consumer.backlog import Backlog
-from kb_indexer.consumer.coalescer import Coalescer
 from kb_indexer.consumer.load import EventThrottle
 from kb_indexer.consumer.record_keys import ordering_key_of_event, refuse_contradicting_key
 from kb_indexer.consumer.reserved_ids import require_ids_of_topic
+from kb_indexer.consumer.shared_handling import SharedHandling
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.project_events import Projector, split_for_projection
@@ -129,8 +129,8 @@ class FanOut:
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, state_reader=state_reader)
         self._projector = Projector(database, state_reader)
-        self._documents: Coalescer[bytes, ArrivedEvent] = Coalescer(self._document_events)
-        self._tags: Coalescer[bytes, _TagState] = Coalescer(self._store_tag)
+        self._documents: SharedHandling[bytes, ArrivedEvent] = SharedHandling(self._document_events)
+        self._tags: SharedHandling[bytes, _TagState] = SharedHandling(self._store_tag)
 
     def ordering_key(self, record: Record) -> OrderingKey:
         return ordering_key_of_event(record)

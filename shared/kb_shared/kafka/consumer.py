@@ -48,7 +48,7 @@ class Consumer:
         fetch_max_wait_ms: how long the broker may wait for records to come.
         leave_group: leave the group at the end, so that others take over at once and not after the session timeout.
             Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
-        max_in_flight: records handled at once.
+        max_in_flight: records, or bundles of them, handled at once.
         limit: returns how many of these may be in flight now; called before each start. None: always all.
         per_group: of these for one group of an organization. Default three quarters, so that the other groups find a
             slot. The organization itself may hold seven slots for each free one.

@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item", bound=Hashable)
 
 
-class Coalescer(Generic[Key, Item]):
+class SharedHandling(Generic[Key, Item]):
     """Turns calls with one item each into calls with all items of a key.
 
     Each call has its own outcome. A caller that is cancelled does not disturb the others.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kb_indexer.consumer.coalescer import Coalescer
+from kb_indexer.consumer.shared_handling import SharedHandling
 from tests.waiting import until
 
 
@@ -15,7 +15,7 @@ async def test_items_of_one_key_that_come_together_are_handled_in_one_call_and_e
         calls.append([*items])
         return {item: ValueError(item) for item in items if item.startswith("bad")}
 
-    together: Coalescer[str, str] = Coalescer(handle)
+    together: SharedHandling[str, str] = SharedHandling(handle)
     outcomes = await asyncio.gather(
         *(together(item[-1], item) for item in ("good 1", "bad 1", "good 1", "good 2")), return_exceptions=True
     )
@@ -31,7 +31,7 @@ async def test_an_item_that_comes_while_others_are_handled_is_not_among_them() -
         await go_on.wait()
         return {}
 
-    together: Coalescer[str, str] = Coalescer(handle)
+    together: SharedHandling[str, str] = SharedHandling(handle)
     first = asyncio.create_task(together("k", "first"))
     await until(lambda: begun == [["first"]])
     late = asyncio.create_task(together("k", "late"))
@@ -46,7 +46,7 @@ async def test_what_the_handling_raises_reaches_all_who_wait_for_it(error: BaseE
     async def handle(items: Sequence[str]) -> Mapping[str, Exception]:
         raise error
 
-    together: Coalescer[str, str] = Coalescer(handle)
+    together: SharedHandling[str, str] = SharedHandling(handle)
     outcomes = await asyncio.gather(together("k", "a"), together("k", "b"), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(error)] * 2
 
@@ -59,7 +59,7 @@ async def test_a_caller_that_is_cancelled_does_not_disturb_the_others() -> None:
         handled.append(items)
         return {}
 
-    together: Coalescer[str, str] = Coalescer(handle)
+    together: SharedHandling[str, str] = SharedHandling(handle)
     leaving, staying = (asyncio.create_task(together("k", name)) for name in ("leaving", "staying"))
     await asyncio.sleep(0)
     leaving.cancel()
@@ -77,7 +77,7 @@ async def test_the_handling_belongs_to_the_trace_of_the_newest_item() -> None:
         seen.append(trace.get())
         return {}
 
-    together: Coalescer[str, str] = Coalescer(handle)
+    together: SharedHandling[str, str] = SharedHandling(handle)
 
     async def call(name: str) -> None:
         trace.set(name)
