@@ -175,8 +175,8 @@ MUTANTS: Final = (
     Mutant(
         "assignment-starts-work-while-it-closes",
         _ASSIGNMENT,
-        old="while self.open and (item := self._scheduler.start_next()) is not None:",
-        new="while (item := self._scheduler.start_next()) is not None:",
+        old="while self.open and (items := scheduler.start_next()):",
+        new="while items := scheduler.start_next():",
         caught_by=in_file(
             f"{_UNIT}/test_partition_assignment.py",
             "test_work_that_ends_while_the_assignment_is_closed_counts_and_what_waits_does_not_start",
@@ -377,8 +377,8 @@ MUTANTS: Final = (
     Mutant(
         "event-makes-an-organization",
         "services/indexer/kb_indexer/fan_out.py",
-        old="not await self._organizations.is_known(organization_id)",
-        new="False",
+        old="is_known = await self._organizations.is_known(organization_id)",
+        new="is_known = True",
         caught_by=in_file(
             f"{_TESTS}/test_unknown_organizations.py",
             "test_an_event_of_an_unknown_organization_is_refused_and_stores_nothing",
