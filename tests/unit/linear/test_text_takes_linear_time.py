@@ -130,6 +130,7 @@ CHUNKERS: Final[dict[str, Function]] = {
 }
 
 ONLY_WHOLE: Final = {
+    "kb_contracts.event_forms._MEDIA_TYPE": "matched with the whole media type of an event",
     "kb_shared.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
     "kb_search.retrieval.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
