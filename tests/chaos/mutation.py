@@ -26,10 +26,10 @@ def _commit_first() -> None:
     """Offsets are committed before the effect."""
     run = PartitionAssignment._run
 
-    async def run_committed(self: PartitionAssignment, record: Record) -> None:
+    async def run_committed(self: PartitionAssignment, record: Record, bundle: Any) -> None:
         record.tracker.finish(record.record.offset)
         await self._commit_safe_offsets()
-        await run(self, record)
+        await run(self, record, bundle)
 
     patch.object(PartitionAssignment, "_run", run_committed).start()
 
