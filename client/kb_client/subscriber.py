@@ -26,6 +26,7 @@ with needs_extra("kafka"):
 
     from kb_shared.kafka_connection.clients import consumer_client
     from kb_shared.kafka_connection.connection import KafkaConnection
+    from kb_shared.kafka_connection.fetched_batches import find_unreadable
 
 ACKNOWLEDGE_AFTER_S: Final = 1.0
 """Time after which finished events are acknowledged while further ones come."""
@@ -160,6 +161,10 @@ class EventSubscriber:
         return fetched
 
     def _decode(self, record: Any) -> ReceivedEvent | None:
+        if (unreadable := find_unreadable(record.headers)) is not None:
+            place = f"partition {record.partition} of {record.topic}"
+            _log.error("events in %s can't be read and are passed over: %s", place, unreadable.detail)
+            return None
         try:
             envelope, outcome = decode(record.value, TYPES)
         except Rejected as error:

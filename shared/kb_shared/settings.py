@@ -67,6 +67,8 @@ class CommonSettings(ServerSettings):
     kafka_leave_group: bool = True
     """True if consumers leave their groups at the end. False only for a broker whose groups then fail, such as the
     local one."""
+    kafka_unreadable_tries: Annotated[int, Field(ge=1)] = 3
+    """Number of fetches of records whose checksum is wrong: damage on the way from the broker is gone at the next."""
     kafka_session_timeout_ms: int = 30_000
     kafka_fetch_max_wait_ms: int = 500
 

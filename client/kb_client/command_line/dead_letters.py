@@ -103,6 +103,8 @@ def _redrive_many(client: "Client", *, topic: str | None, reason: str | None) ->
         print(f"sent {redriven:,} messages so far", file=sys.stderr)
     if answer.too_large_count:
         print(f"left {answer.too_large_count:,} that are larger than Kafka accepts", file=sys.stderr)
+    if answer.unreadable_count:
+        print(f"left {answer.unreadable_count:,} that still can't be read", file=sys.stderr)
     return {**answer.model_dump(), "redriven_count": redriven}
 
 

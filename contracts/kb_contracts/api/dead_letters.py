@@ -95,12 +95,16 @@ class RedriveDeadLetters(StrictModel):
 
 
 class RedrivenDeadLetters(BaseModel):
-    model_config = example({"redriven_count": 1000, "too_large_count": 2, "are_more_left": True})
+    model_config = example({"redriven_count": 1000, "too_large_count": 2, "unreadable_count": 0, "are_more_left": True})
 
     redriven_count: int = Field(description="Number of records that are sent again.")
     too_large_count: int = Field(
         description="Number of selected dead letters that are larger than Kafka accepts. They stay open. Of more than "
         "100,000 open dead letters not all are examined."
+    )
+    unreadable_count: int = Field(
+        default=0,
+        description="Number of examined dead letters `unreadable-record` that still can't be read. They stay open.",
     )
     are_more_left: bool = Field(description="Whether the same request would send further ones.")
 

@@ -40,6 +40,7 @@ STATUSES: Final[Mapping[str, tuple[int, ...]]] = {
     "connection-lost": (502,),
     "cursor-of-other-filters": (422,),
     "dead-letter-too-large": (409,),
+    "dead-letter-unreadable": (409,),
     "document-not-failed": (409,),
     "entry-exists": (409,),
     "entry-not-failed": (409,),

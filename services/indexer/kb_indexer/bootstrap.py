@@ -307,6 +307,7 @@ def _create_consumer(
         session_timeout_ms=settings.kafka_session_timeout_ms,
         fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
         leave_group=settings.kafka_leave_group,
+        unreadable_tries=settings.kafka_unreadable_tries,
         max_in_flight=max_in_flight,
         limit=limit,
         max_replay=max_replay,

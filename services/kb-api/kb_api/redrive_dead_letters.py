@@ -32,6 +32,8 @@ class BulkRedrive:
     redriven: int = 0
     too_large: int = 0
     """Number of letters that are larger than Kafka accepts. They stay open."""
+    unreadable: int = 0
+    """Number of letters whose bytes still can't be read as records. They stay open."""
     are_more_left: bool = False
 
 
@@ -64,9 +66,13 @@ async def redrive_dead_letters(
         try:
             done.redriven += await _redrive(database, visible, letter_id, by=by, message_limits=message_limits)
         except RequestError as error:
-            if error.slug != "dead-letter-too-large":
-                raise
-            done.too_large += 1
+            match error.slug:
+                case "dead-letter-too-large":
+                    done.too_large += 1
+                case "dead-letter-unreadable":
+                    done.unreadable += 1
+                case _:
+                    raise
         await failpoints.reach("dead_letters.after_redrive")
     return done
 

@@ -140,6 +140,7 @@ def create_consumer(
         session_timeout_ms=settings.kafka_session_timeout_ms,
         fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
         leave_group=settings.kafka_leave_group,
+        unreadable_tries=settings.kafka_unreadable_tries,
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -15,6 +16,8 @@ from kb_shared.observability import metrics, spans, tracing
 from kb_shared.observability.tracing import TraceSpan
 
 MAX_TRIES_OF_A_BUG = 3
+UNREADABLE_RECORD: Final = "unreadable-record"
+"""Reason of bytes of the log that can't be read as records."""
 
 log = structlog.get_logger()
 

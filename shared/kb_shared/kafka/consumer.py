@@ -17,6 +17,7 @@ from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits, Lane
 from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
+from kb_shared.kafka_connection.clients import UNREADABLE_TRIES
 from kb_shared.kafka_connection.codecs import find_unreadable_codecs
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
@@ -48,6 +49,7 @@ class Consumer:
         fetch_max_wait_ms: how long the broker may wait for records to come.
         leave_group: leave the group at the end, so that others take over at once and not after the session timeout.
             Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
+        unreadable_tries: fetches of records whose checksum is wrong before they go to the dead letters.
         max_in_flight: records, or bundles of them, handled at once.
         limit: returns how many of these may be in flight now; called before each start. None: always all.
         per_group: of these for one group of an organization. Default three quarters, so that the other groups find a
@@ -74,6 +76,7 @@ class Consumer:
         rebalance_timeout_ms: int | None = None,
         fetch_max_wait_ms: int = 500,
         leave_group: bool = True,
+        unreadable_tries: int = UNREADABLE_TRIES,
         max_in_flight: int = 16,
         limit: Callable[[], int] | None = None,
         per_group: int | None = None,
@@ -101,6 +104,7 @@ class Consumer:
             rebalance_timeout_ms=rebalance_timeout_ms or max(10_000, 2 * session_timeout_ms),
             fetch_max_wait_ms=fetch_max_wait_ms,
             leave_group=leave_group,
+            unreadable_tries=unreadable_tries,
             position_check_interval_s=position_check_interval_s,
             on_lost=on_lost,
         )

@@ -13,8 +13,9 @@ from typing import Final
 
 import structlog
 
+from kb_contracts.topics import TOPICS
 from kb_shared import failpoints
-from kb_shared.kafka.attempts import Attempts, InFlightRecord, TryAgain
+from kb_shared.kafka.attempts import UNREADABLE_RECORD, Attempts, DeadLetterReason, InFlightRecord, TryAgain
 from kb_shared.kafka.backpressure import Backpressure
 from kb_shared.kafka.offsets import OffsetLedger
 from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record, TopicPartition
@@ -27,6 +28,7 @@ RECORD_OVERHEAD_BYTES: Final = 1_000
 DEAD_LETTER_SLOTS: Final = 16
 DEAD_LETTER_BUNDLES: Final = BundleLimits(items=100, size_bytes=1024 * 1024)
 """Dead letters of one ordering key that are published at once, in any order."""
+LONGEST_RETENTION_S: Final = max(topic.retention for topic in TOPICS).total_seconds()
 
 log = structlog.get_logger()
 
@@ -59,6 +61,16 @@ class _Bundle:
     """Records that are tried again."""
     pause_s: float = 0.0
     """Longest pause of these."""
+
+
+def _estimate_written_at(record: Record) -> float:
+    """Return the Unix time at which a record was written: now, if the time that its producer has set can't be right.
+
+    That may be no time at all, seconds instead of milliseconds, or a clock that is wrong.
+    """
+    now = time.time()
+    written_at = record.timestamp_ms / 1000
+    return written_at if now - LONGEST_RETENTION_S <= written_at <= now else now
 
 
 class PartitionAssignment:
@@ -120,11 +132,17 @@ class PartitionAssignment:
         for record in records:
             partition = record.topic_partition
             ordering_key = self._ordering_key(record)
-            tracker = self.ledger.begin(partition, record.offset, at=now, written_at=record.timestamp_ms / 1000)
+            tracker = self.ledger.begin(partition, record.offset, at=now, written_at=_estimate_written_at(record))
             size_bytes = record.size_bytes
             item = InFlightRecord(record, ordering_key, tracker, held_bytes=size_bytes + RECORD_OVERHEAD_BYTES)
             self._held_bytes += item.held_bytes
-            self._scheduler.add(item, ordering_key, self.lanes[partition], size_bytes=size_bytes)
+            scheduler = self._scheduler
+            if record.unreadable is not None:
+                # With its dead letter all its offsets are done with.
+                tracker.advance(record.unreadable.last_offset + 1)
+                item.dead_letter_reason = DeadLetterReason(UNREADABLE_RECORD, record.unreadable.detail)
+                scheduler = self._dead_letters
+            scheduler.add(item, ordering_key, self.lanes[partition], size_bytes=size_bytes)
         self._start_ready_records()
 
     def find_partitions_to_pause(self) -> frozenset[TopicPartition]:
@@ -146,6 +164,9 @@ class PartitionAssignment:
         await asyncio.shield(self._closing)
 
     def _ordering_key(self, record: Record) -> OrderingKey:
+        unplaced = OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
+        if record.unreadable is not None:
+            return unplaced
         try:
             return self._handler.ordering_key(record)
         except Exception:
@@ -153,7 +174,7 @@ class PartitionAssignment:
             log.exception(
                 "record.placement_failed", topic=record.topic, partition=record.partition, offset=record.offset
             )
-            return OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
+            return unplaced
 
     def _start_ready_records(self) -> None:
         for scheduler in (self._scheduler, self._dead_letters):

@@ -1,10 +1,11 @@
-"""Types between the consumer and its handlers, without the client library."""
+"""Types between the consumer and its handlers."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from kb_shared.kafka.headers import RecordHeaders
+from kb_shared.kafka_connection.fetched_batches import UnreadableRecords
 
 
 class TopicPartition(NamedTuple):
@@ -14,7 +15,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Kafka record, unchanged."""
+    """Kafka record, unchanged, or bytes of the log that can't be read as records."""
 
     topic: str
     partition: int
@@ -23,6 +24,8 @@ class Record:
     value: bytes | None
     headers: RecordHeaders
     timestamp_ms: int
+    unreadable: UnreadableRecords | None = None
+    """What is wrong, if `value` is the bytes that can't be read."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -23,6 +23,7 @@ from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.kafka_connection.fetched_batches import find_unreadable
 from kb_shared.observability import metrics
 from kb_shared.observability.log_limit import LogLimit
 
@@ -51,6 +52,7 @@ class ConsumerGroupConfig:
     rebalance_timeout_ms: int
     fetch_max_wait_ms: int
     leave_group: bool
+    unreadable_tries: int
     position_check_interval_s: float
     on_lost: OnLost
 
@@ -300,6 +302,7 @@ def _client(config: ConsumerGroupConfig) -> Any:
     return consumer_client(
         config.connection,
         group_id=config.group_id,
+        unreadable_tries=config.unreadable_tries,
         enable_auto_commit=False,
         # `Positions` finds the positions; a position out of range raises an error that we handle.
         auto_offset_reset="none",
@@ -319,14 +322,16 @@ def _client(config: ConsumerGroupConfig) -> Any:
 
 
 def _record(message: Any) -> Record:
+    unreadable = find_unreadable(message.headers)
     return Record(
         topic=message.topic,
         partition=message.partition,
         offset=message.offset,
         key=message.key,
         value=message.value,
-        headers=tuple(message.headers),
+        headers=tuple(message.headers) if unreadable is None else (),
         timestamp_ms=message.timestamp,
+        unreadable=unreadable,
     )
 
 

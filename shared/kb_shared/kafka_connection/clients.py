@@ -8,12 +8,15 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.fetch import FetchRequest
 
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.kafka_connection.fetched_batches import FetchedBatches
 from kb_shared.kafka_connection.files import read_secret
 from kb_shared.kafka_connection.tls import ReloadingContext
 
 AFTER_CANCELLATION_S: Final = 1.0
+UNREADABLE_TRIES: Final = 3
 
 
 def producer_client(connection: KafkaConnection, **options: Any) -> Any:
@@ -23,10 +26,21 @@ def producer_client(connection: KafkaConnection, **options: Any) -> Any:
     return client
 
 
-def consumer_client(connection: KafkaConnection, *topics: str, **options: Any) -> Any:
-    """Create a consumer, which is not started yet. Call it in a running event loop."""
-    client = AIOKafkaConsumer(*topics, **_options(connection), **options)
+def consumer_client(
+    connection: KafkaConnection, *topics: str, unreadable_tries: int = UNREADABLE_TRIES, **options: Any
+) -> Any:
+    """Create a consumer, which is not started yet. Call it in a running event loop.
+
+    Args:
+        connection: to the cluster.
+        topics: to read.
+        unreadable_tries: fetches of records whose checksum is wrong before they are given up.
+        options: of the client library.
+    """
+    # The checksums are checked by `FetchedBatches`.
+    client = AIOKafkaConsumer(*topics, **_options(connection), check_crcs=False, **options)
     _configure(client._client, connection)  # noqa: SLF001  # public nowhere
+    client._client.kb_fetched = FetchedBatches(tries=unreadable_tries)  # noqa: SLF001  # public nowhere
     return client
 
 
@@ -49,7 +63,19 @@ class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]  # the client l
 
 
 class _KafkaClient(AIOKafkaClient):  # type: ignore[misc]  # the client library has no types
-    """Leaves no connection open when its start is cancelled, and loses no cancellation while it closes."""
+    """Makes fetched records readable, and handles cancellations.
+
+    It leaves no connection open when its start is cancelled, and loses no cancellation while it closes.
+    """
+
+    kb_fetched: FetchedBatches | None = None
+
+    async def send(self, node_id: int, request: Any, **options: Any) -> Any:
+        """Send a request, and make what it fetches readable for the client library."""
+        response = await super().send(node_id, request, **options)
+        if self.kb_fetched is not None and isinstance(request, FetchRequest):
+            self.kb_fetched.make_readable(request, response)
+        return response
 
     async def bootstrap(self) -> None:
         """Connect to the first broker that answers.

@@ -102,7 +102,7 @@ def _decompress_zstd(data: bytes, at_most_bytes: int) -> bytes:
 def _decompress_into_buffer(
     name: str, decompress_into: Callable[[bytes, bytearray], int], data: bytes, at_most_bytes: int
 ) -> bytes:
-    """Decompress into a small buffer, then into the largest: few frames tell the size of their contents."""
+    """Decompress into a small buffer, and if that fails into the largest: few frames tell their size."""
     for size in (min(at_most_bytes, max(_FIRST_BUFFER_BYTES, 16 * len(data))), at_most_bytes):
         buffer = bytearray(size)
         try:

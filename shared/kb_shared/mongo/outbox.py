@@ -175,6 +175,7 @@ async def add_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
     ordering: str,
+    seq: int = 0,
     traceparent: str,
 ) -> None:
     """Add a message with the exact bytes of a record that was received."""
@@ -184,7 +185,7 @@ async def add_record(
         "value": value,
         "headers": [list(header) for header in headers],
         "traceparent": traceparent,
-        **_unsent(ordering, 0),
+        **_unsent(ordering, seq),
     }
     await database[NAME].insert_one(row, session=session)
 

@@ -9,17 +9,24 @@ import httpx
 import pytest
 
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
+from kb_api.message_limits import MessageLimits
+from kb_api.redrive_dead_letter import redrive_dead_letter
+from kb_api.redrive_dead_letters import redrive_dead_letters
 from kb_contracts import topics
 from kb_shared import failpoints
+from kb_shared.errors import RequestError
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.record import Record
+from kb_shared.kafka_connection.fetched_batches import UnreadableRecords
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.dead_letters import DeadLetter, LetterFilter
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.integration.kb_api.test_events import ProcessDied
+from tests.record_batches import CRC_AT, Rec, build_batch, flip
 
 PREFIX = "prefix."
 BODY = b'{"secret": "text of a document", \xff}'
@@ -278,3 +285,61 @@ async def test_a_dead_letter_without_an_owner_is_seen_by_the_operators_admins_on
         await publisher.publish(record(organization), reason=reason, detail="")
         assert len(await listed(admin, reason=reason)) == 1, "what is another's stays the other's"
         assert (await admin.ok("POST", path))["redriven_by"] == operator.key.split("_")[1]
+
+
+def unreadable(value: bytes, *, last_offset: int = 5) -> Record:
+    """Bytes of a log that could not be read when they came."""
+    found = UnreadableRecords("codec 4 was not installed", last_offset)
+    topic = PREFIX + topics.DOCUMENT_EVENTS.name
+    return Record(topic, 3, 1, None, value, (), -1, unreadable=found)
+
+
+async def file_unreadable(publisher: DeadLetterPublisher, organization: OrganizationClient, value: bytes) -> DeadLetter:
+    await publisher.publish(unreadable(value), reason="unreadable-record", detail="codec 4 was not installed")
+    [letter, *_], _ = await dead_letters.find_page(
+        organization.database, [None], LetterFilter(reason="unreadable-record"), skip=0, limit=10
+    )
+    return letter
+
+
+async def redrive(organization: OrganizationClient, letter: DeadLetter) -> DeadLetter:
+    return await redrive_dead_letter(
+        organization.database, letter.letter_id, visible=[None], by="operator", message_limits=MessageLimits()
+    )
+
+
+async def test_bytes_that_could_not_be_read_are_read_again_and_all_their_records_are_sent_in_order(
+    organization: OrganizationClient, publisher: DeadLetterPublisher
+) -> None:
+    written = [
+        Rec(b"org/d%d" % n, BODY * 20, [("n", b"%d" % n), ("n", None), ("x-redriven-from", b"forged")])
+        for n in range(30)
+    ]
+    letter = await file_unreadable(publisher, organization, bytes(build_batch(written, codec="zstd", base_offset=1)))
+    for _ in range(2):
+        assert (await redrive(organization, letter)).redriven_at is not None
+    messages = await redriven(organization, letter.letter_id)
+    assert [(message.key, message.value) for message in messages] == [(each.key, each.value) for each in written]
+    assert messages[7].headers == (("n", b"7"), ("n", None), ("x-redriven-from", letter.letter_id.encode()))
+
+
+async def test_bytes_that_still_can_not_be_read_are_kept_and_the_answer_says_what_to_do(
+    organization: OrganizationClient, publisher: DeadLetterPublisher
+) -> None:
+    letter = await file_unreadable(publisher, organization, bytes(flip(build_batch([Rec()] * 3), CRC_AT)))
+    with pytest.raises(RequestError) as refusal:
+        await redrive(organization, letter)
+    assert (refusal.value.status, refusal.value.slug) == (409, "dead-letter-unreadable")
+    assert "the checksum (CRC) of the batch is wrong. Ask their producer to publish them again" in str(refusal.value)
+    done = await redrive_dead_letters(
+        organization.database,
+        [None],
+        LetterFilter(letter_ids=[letter.letter_id]),
+        by="operator",
+        message_limits=MessageLimits(),
+    )
+    assert (done.redriven, done.unreadable) == (0, 1)
+    assert await redriven(organization, letter.letter_id) == []
+    still_open = await dead_letters.find(organization.database, [None], letter.letter_id)
+    assert still_open is not None
+    assert still_open.redriven_at is None

@@ -1,6 +1,8 @@
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -12,6 +14,7 @@ from kb_shared.kafka import partition_assignment, retries
 from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import ONE_AT_A_TIME, BundleLimits, Lane
+from kb_shared.kafka_connection.fetched_batches import UnreadableRecords
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 
@@ -396,3 +399,40 @@ async def test_many_small_records_fill_the_memory_too(open_assignment: OpenAssig
     assert setting.assignment.find_partitions_to_pause() == {ZERO, ONE}
     go_on.set()
     await until(lambda: setting.assignment.find_partitions_to_pause() == frozenset())
+
+
+async def test_bytes_that_can_not_be_read_become_one_dead_letter_and_all_their_offsets_are_committed(
+    open_assignment: OpenAssignment,
+) -> None:
+    setting = open_assignment(FakeHandler())
+    setting.dead_letters.failures = 2
+    unreadable = replace(record(1), unreadable=UnreadableRecords("codec 5 is unknown", last_offset=6))
+    setting.assignment.admit([record(0), unreadable])
+    setting.assignment.admit([record(7)])
+    await until(lambda: setting.broker.committed == {ZERO: 8})
+    assert setting.handler.tried == [0, 7]
+    assert setting.dead_letters.letters == [(1, "unreadable-record", "codec 5 is unknown")]
+
+
+async def test_no_offset_of_bytes_that_can_not_be_read_is_committed_before_their_dead_letter(
+    open_assignment: OpenAssignment,
+) -> None:
+    setting = open_assignment(FakeHandler())
+    setting.dead_letters.failures = 1_000
+    setting.assignment.admit([record(0)])
+    setting.assignment.admit([replace(record(1), unreadable=UnreadableRecords("", last_offset=6)), record(7)])
+    await until(lambda: setting.handler.handled == [0, 7] and setting.broker.committed == {ZERO: 1})
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 1_767_225_600, 2**62, -(2**63)])
+async def test_a_record_whose_time_can_not_be_right_is_as_old_as_its_arrival(
+    open_assignment: OpenAssignment, timestamp_ms: int
+) -> None:
+    async def effect(_: Record) -> None:
+        await asyncio.Event().wait()
+
+    setting = open_assignment(FakeHandler(effect))
+    before = time.time()
+    setting.assignment.admit([replace(record(0), timestamp_ms=timestamp_ms)])
+    first = setting.assignment.ledger.first_unfinished()[ZERO]
+    assert before <= first.written_at <= time.time()

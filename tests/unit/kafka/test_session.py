@@ -26,6 +26,7 @@ async def session() -> ConsumerSession:
         rebalance_timeout_ms=10_000,
         fetch_max_wait_ms=50,
         leave_group=True,
+        unreadable_tries=3,
         position_check_interval_s=5.0,
         on_lost=accept_loss,
     )

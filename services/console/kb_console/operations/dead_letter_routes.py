@@ -52,6 +52,7 @@ async def list_letters(
     done: Annotated[str, Query(max_length=40)] = "",
     count: Annotated[int, Query(ge=0)] = 0,
     too_large: Annotated[int, Query(ge=0)] = 0,
+    unreadable: Annotated[int, Query(ge=0)] = 0,
     more: bool = False,
 ) -> HTMLResponse:
     found, counts = await run_two_or_cancel(
@@ -75,6 +76,7 @@ async def list_letters(
         done=done,
         count=count,
         too_large=too_large,
+        unreadable=unreadable,
         more=more,
         address_of_page=lambda page: visit.address(
             SECTION, DEAD_LETTERS, topic=topic, reason=reason, show=show, page=page
@@ -141,6 +143,7 @@ async def _act_on_letters(visit: Visit, action: LetterAction, selection: LetterS
         "done": "redriven",
         "count": sent.redriven_count,
         "too_large": sent.too_large_count or None,
+        "unreadable": sent.unreadable_count or None,
         "more": "true" if sent.are_more_left else None,
     }
 

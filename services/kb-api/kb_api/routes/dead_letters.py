@@ -133,7 +133,10 @@ async def redrive_many(
         message_limits=message_limits,
     )
     return RedrivenDeadLetters(
-        redriven_count=done.redriven, too_large_count=done.too_large, are_more_left=done.are_more_left
+        redriven_count=done.redriven,
+        too_large_count=done.too_large,
+        unreadable_count=done.unreadable,
+        are_more_left=done.are_more_left,
     )
 
 
@@ -165,14 +168,15 @@ async def discard_many(
     summary="Redrive a dead letter",
     status_code=202,
     response_model=DeadLetterView,
-    responses=responses("dead-letter-too-large"),
+    responses=responses("dead-letter-too-large", "dead-letter-unreadable"),
 )
 async def redrive(
     database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, dead_letter_id: str
 ) -> DeadLetterView:
     """Send the record again, unchanged, to its topic, also of a discarded one.
 
-    It is sent once; repeated requests have no effect.
+    It is sent once; repeated requests have no effect. Of a dead letter `unreadable-record` the stored bytes are read
+    again, and all their records are sent.
     """
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     letter = await redrive_dead_letter(
