@@ -107,7 +107,7 @@ def _set_magic(batch: bytearray, choose: random.Random) -> bytearray:
 
 DAMAGES: Final[Mapping[str, Callable[[bytearray, random.Random], bytearray]]] = {
     "wrong checksum": lambda batch, _: flip(batch, CRC_AT),
-    "flipped bit": lambda batch, choose: flip(batch, choose.randrange(ATTRIBUTES_AT, len(batch))),
+    "flipped bit": lambda batch, choose: flip(batch, choose.randrange(HEADER_BYTES, len(batch))),
     "unknown codec": lambda batch, choose: set_codec(batch, choose.randint(5, 7)),
     "other codec": lambda batch, choose: set_codec(batch, choose.randint(0, 4)),
     "unknown format": _set_magic,
@@ -118,4 +118,4 @@ DAMAGES: Final[Mapping[str, Callable[[bytearray, random.Random], bytearray]]] = 
     "no offset": lambda batch, _: set_int(batch, DELTA_AT, 0),
     "negative offset": lambda batch, _: set_int(batch, DELTA_AT, -5),
 }
-"""What can be wrong with a batch of several records."""
+"""Damages of a batch of several records."""

@@ -289,6 +289,14 @@ class DeadLetterTooLargeError(HttpConflict):
     """The dead letter is larger than its topic accepts: publish the event again with a `text_ref`."""
 
 
+class DeadLetterUnreadableError(HttpConflict):
+    """`dead-letter-unreadable`, status 409.
+
+    The bytes of a dead letter `unreadable-record` still can't be read; `detail` says why. Ask their producer to
+    publish the records again, then discard the letter (runbook).
+    """
+
+
 class EventsExpiredError(HttpGone):
     """`events-expired`, status 410.
 
@@ -548,6 +556,7 @@ BY_SLUG: Final[Mapping[str, type[ApiError]]] = {
     "text-being-replaced": TextBeingReplacedError,
     "no-greater-revision": NoGreaterRevisionError,
     "dead-letter-too-large": DeadLetterTooLargeError,
+    "dead-letter-unreadable": DeadLetterUnreadableError,
     "events-expired": EventsExpiredError,
     "invalid-filter": InvalidFilterError,
     "filter-too-broad": FilterTooBroadError,

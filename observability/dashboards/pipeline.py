@@ -258,7 +258,7 @@ SET_ASIDE: Final[Sequence[Panel]] = (
         ),
         unit="short",
         queries=[PanelQuery(expr=recent_increase("kb_dlq_messages_total", by="reason"), legend="{{reason}}")],
-        alerts=["KbDeadLetterBurst"],
+        alerts=["KbDeadLetterBurst", "KbUnreadableRecords"],
     ),
     Panel(
         title="Age of the oldest dead letter",

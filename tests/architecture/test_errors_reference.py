@@ -139,7 +139,8 @@ def test_every_reason_of_a_dead_letter_is_documented_and_no_other_is() -> None:
     for _, tree in trees():
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             if name_of(call) in {"Rejected", "DeadLetterReason"} and call.args:
-                reasons |= strings(call.args[0])
+                given = call.args[0]
+                reasons |= strings(given) or (assigned(tree, given.id) if isinstance(given, ast.Name) else set())
     assert reasons == rows("Reasons of dead letters").keys()
 
 

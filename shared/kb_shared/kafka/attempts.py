@@ -17,7 +17,6 @@ from kb_shared.observability.tracing import TraceSpan
 
 MAX_TRIES_OF_A_BUG = 3
 UNREADABLE_RECORD: Final = "unreadable-record"
-"""Reason of bytes of the log that can't be read as records."""
 
 log = structlog.get_logger()
 
@@ -28,6 +27,11 @@ class DeadLetterReason:
 
     reason: str
     detail: str
+
+
+def name_unreadable(detail: str) -> DeadLetterReason:
+    """Return the reason of bytes of the log that can't be read as records."""
+    return DeadLetterReason(UNREADABLE_RECORD, detail)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import structlog
 
 from kb_contracts.topics import TOPICS
 from kb_shared import failpoints
-from kb_shared.kafka.attempts import UNREADABLE_RECORD, Attempts, DeadLetterReason, InFlightRecord, TryAgain
+from kb_shared.kafka.attempts import Attempts, InFlightRecord, TryAgain, name_unreadable
 from kb_shared.kafka.backpressure import Backpressure
 from kb_shared.kafka.offsets import OffsetLedger
 from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record, TopicPartition
@@ -140,7 +140,7 @@ class PartitionAssignment:
             if record.unreadable is not None:
                 # With its dead letter all its offsets are done with.
                 tracker.advance(record.unreadable.last_offset + 1)
-                item.dead_letter_reason = DeadLetterReason(UNREADABLE_RECORD, record.unreadable.detail)
+                item.dead_letter_reason = name_unreadable(record.unreadable.detail)
                 scheduler = self._dead_letters
             scheduler.add(item, ordering_key, self.lanes[partition], size_bytes=size_bytes)
         self._start_ready_records()

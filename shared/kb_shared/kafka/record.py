@@ -25,7 +25,7 @@ class Record:
     headers: RecordHeaders
     timestamp_ms: int
     unreadable: UnreadableRecords | None = None
-    """What is wrong, if `value` is the bytes that can't be read."""
+    """Fault of the bytes in `value`; None for a record."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -92,25 +92,23 @@ def _split_xerial_blocks(data: bytes) -> list[bytes]:
 
 
 def _decompress_lz4(data: bytes, at_most_bytes: int) -> bytes:
-    return _decompress_into_buffer("lz4", client_codecs.cramjam.lz4.decompress_into, data, at_most_bytes)
+    return _decompress_frames(data, at_most_bytes, codec=client_codecs.cramjam.lz4)
 
 
 def _decompress_zstd(data: bytes, at_most_bytes: int) -> bytes:
-    return _decompress_into_buffer("zstd", client_codecs.cramjam.zstd.decompress_into, data, at_most_bytes)
+    return _decompress_frames(data, at_most_bytes, codec=client_codecs.cramjam.zstd)
 
 
-def _decompress_into_buffer(
-    name: str, decompress_into: Callable[[bytes, bytearray], int], data: bytes, at_most_bytes: int
-) -> bytes:
+def _decompress_frames(data: bytes, at_most_bytes: int, *, codec: Any) -> bytes:
     """Decompress into a small buffer, and if that fails into the largest: few frames tell their size."""
     for size in (min(at_most_bytes, max(_FIRST_BUFFER_BYTES, 16 * len(data))), at_most_bytes):
         buffer = bytearray(size)
         try:
-            written = decompress_into(data, buffer)
+            written = codec.decompress_into(data, buffer)
         except client_codecs.cramjam.DecompressionError as error:
             if size == at_most_bytes:
                 if "write whole buffer" in str(error):
-                    raise _too_large(name, at_most_bytes) from error
+                    raise _too_large(codec.__name__, at_most_bytes) from error
                 raise
         else:
             return bytes(memoryview(buffer)[:written])

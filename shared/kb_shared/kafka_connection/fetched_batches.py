@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecords:
-    """What is wrong with records that can't be read, whose bytes are the value of the record with this mark."""
+    """Records that can't be read. Their bytes are the value of the record with this mark."""
 
     detail: str
     last_offset: int
@@ -53,7 +53,7 @@ class _Place(NamedTuple):
     partition: int
 
 
-class _Fetched(NamedTuple):
+class _PartitionAnswer(NamedTuple):
     """Answer of a broker for one partition."""
 
     place: _Place
@@ -93,13 +93,13 @@ class FetchedBatches:
                 place = _Place(topic, partition)
                 readable = b""
                 if data and place in offsets and left > 0:
-                    readable = self._read(_Fetched(place, offsets[place], end, bytes(data)), at_most_bytes=left)
+                    readable = self._read(_PartitionAnswer(place, offsets[place], end, bytes(data)), at_most_bytes=left)
                     left -= len(readable)
                 answers.append((partition, error, end, *others, readable))
             topics.append((topic, answers))
         response.topics = topics
 
-    def _read(self, fetched: _Fetched, *, at_most_bytes: int) -> bytes:
+    def _read(self, fetched: _PartitionAnswer, *, at_most_bytes: int) -> bytes:
         """Return batches that the client library can read, up to one that can't be read as it came."""
         readable: list[bytes] = []
         error = None
@@ -120,7 +120,7 @@ class FetchedBatches:
         self._failed.pop(fetched.place, None)
         return b"".join(readable)
 
-    def _give_up(self, fetched: _Fetched, error: UnreadableBatch) -> bytes:
+    def _give_up(self, fetched: _PartitionAnswer, error: UnreadableBatch) -> bytes:
         """Return nothing, so that it is fetched again, or after enough tries what replaces the first batch."""
         offset, tries = self._failed.get(fetched.place, (-1, 0))
         tries = tries + 1 if offset == fetched.offset else 1
@@ -134,7 +134,7 @@ class FetchedBatches:
         return _replace_first(fetched, error)
 
 
-def _read_batches(fetched: _Fetched) -> Iterator[bytes]:
+def _read_batches(fetched: _PartitionAnswer) -> Iterator[bytes]:
     """Yield what the client library can read of each batch.
 
     Raises:
@@ -175,10 +175,10 @@ def _encode(batch: Batch, position: int) -> bytes:
         return batch.plain
     if not placed:
         # Also what compaction has left of the mark of a transaction, which the library would not read.
-        return _build(None, max(position, batch.base_offset), batch.last_offset, None)
+        return _build(None, max(position, batch.base_offset), last_offset=batch.last_offset, header=None)
     following = [*(offset for _, offset in placed[1:]), batch.last_offset + 1]
     return b"".join(
-        _build(_to_record(item, offset, next_offset - 1), offset, next_offset - 1, batch.header)
+        _build(_to_record(item, offset, next_offset - 1), offset, last_offset=next_offset - 1, header=batch.header)
         for (item, offset), next_offset in zip(placed, following, strict=True)
     )
 
@@ -202,11 +202,16 @@ def _to_record(item: BatchRecord | DamagedRecords, offset: int, last_offset: int
     if isinstance(item, BatchRecord):
         return item
     return _mark(
-        item.body, item.detail, offset, last_offset, count=item.count, timestamp_ms=item.header.max_timestamp_ms
+        item.body,
+        item.detail,
+        offset=offset,
+        last_offset=last_offset,
+        count=item.count,
+        timestamp_ms=item.header.max_timestamp_ms,
     )
 
 
-def _replace_first(fetched: _Fetched, error: UnreadableBatch) -> bytes:
+def _replace_first(fetched: _PartitionAnswer, error: UnreadableBatch) -> bytes:
     """Return a batch that takes the place of the first one, which can't be read."""
     raw = fetched.data[: find_end(fetched.data, 0)]
     header = _parse_intact_header(raw, 0)
@@ -217,15 +222,15 @@ def _replace_first(fetched: _Fetched, error: UnreadableBatch) -> bytes:
     record = _mark(
         raw,
         str(error),
-        first,
-        last,
+        offset=first,
+        last_offset=last,
         count=None if header is None else header.records,
         timestamp_ms=-1 if header is None else header.max_timestamp_ms,
     )
-    return _build(record, first, last, None if header is None or header.is_control else header)
+    return _build(record, first, last_offset=last, header=None if header is None or header.is_control else header)
 
 
-def _find_last_offset(fetched: _Fetched) -> int:
+def _find_last_offset(fetched: _PartitionAnswer) -> int:
     """Return the last offset of a first batch whose header is damaged, so that no record of another one is skipped."""
     first = fetched.offset
     end = find_end(fetched.data, 0)
@@ -251,17 +256,17 @@ def _parse_intact_header(data: bytes, start: int) -> BatchHeader | None:
 
 
 def _mark(
-    body: bytes, detail: str, offset: int, last_offset: int, *, count: int | None, timestamp_ms: int
+    body: bytes, detail: str, *, offset: int, last_offset: int, count: int | None, timestamp_ms: int
 ) -> BatchRecord:
     records = "" if count is None else f", {count} {'record' if count == 1 else 'records'}"
     unreadable = UnreadableRecords(f"{detail}; offsets {offset} to {last_offset}{records}", last_offset)
     return BatchRecord(offset, timestamp_ms, None, body, ((_MARK, json.dumps(asdict(unreadable)).encode()),))
 
 
-def _build(record: BatchRecord | None, base_offset: int, last_offset: int, header: BatchHeader | None) -> bytes:
+def _build(record: BatchRecord | None, base_offset: int, *, last_offset: int, header: BatchHeader | None) -> bytes:
     """Build a batch of one record or none, in the transaction that `header` names.
 
-    Its checksum is not set: nobody checks it any more.
+    Its checksum is not set, because the library does not check it any more.
     """
     builder = DefaultRecordBatchBuilder(
         magic=_FORMAT,

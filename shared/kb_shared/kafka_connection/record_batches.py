@@ -101,7 +101,7 @@ class DamagedRecords:
     offset: int | None
     """Offset of the first, as far as it can be read."""
     detail: str
-    """What is wrong with the first."""
+    """Fault of the first."""
     payload: bytes
     count: int
 
@@ -208,16 +208,19 @@ def _read_items(header: BatchHeader, payload: bytes) -> tuple[list[BatchRecord |
             record, is_usual_record = _read_record(header, payload[body:end])
         except (IndexError, ValueError) as error:
             detail = str(error) if isinstance(error, _TooLarge) else "the lengths within a record do not fit"
-            _add_damaged(items, header, payload[start:end], _find_offset(header, payload[body:end]), detail)
+            offset = _find_offset(header, payload[body:end])
+            _add_damaged(items, DamagedRecords(header, offset, detail, payload[start:end], 1))
             is_usual = False
         else:
             items.append(record)
             is_usual = is_usual and is_usual_record
         start = end
     if rest := payload[start:]:
-        _add_damaged(
-            items, header, rest, None, f"the lengths of the records do not fit: {len(rest)} bytes are no record"
-        )
+        detail = f"the lengths of the records do not fit: {len(rest)} bytes are no record"
+        _add_damaged(items, DamagedRecords(header, None, detail, rest, 1))
+    elif count < header.records:
+        detail = f"the batch names {header.records} records and has {count}"
+        _add_damaged(items, DamagedRecords(header, None, detail, b"", header.records - count))
     return items, is_usual and not rest and count == header.records
 
 
@@ -235,15 +238,13 @@ def _split_records(payload: bytes) -> Iterator[tuple[int, int]]:
         yield body, start
 
 
-def _add_damaged(
-    items: list[BatchRecord | DamagedRecords], header: BatchHeader, data: bytes, offset: int | None, detail: str
-) -> None:
-    """Add a damaged record, to the one before it if that is damaged as well: a letter for each could be many."""
+def _add_damaged(items: list[BatchRecord | DamagedRecords], damaged: DamagedRecords) -> None:
+    """Add damaged records, to those before them if these are damaged as well: a letter for each could be many."""
     before = items[-1] if items else None
     if isinstance(before, DamagedRecords):
-        items[-1] = replace(before, payload=before.payload + data, count=before.count + 1)
+        items[-1] = replace(before, payload=before.payload + damaged.payload, count=before.count + damaged.count)
     else:
-        items.append(DamagedRecords(header, offset, detail, data, 1))
+        items.append(damaged)
 
 
 class _TooLarge(ValueError):
@@ -256,7 +257,7 @@ def _read_record(header: BatchHeader, data: bytes) -> tuple[BatchRecord, bool]:
     Raises:
         IndexError, ValueError: a length leads beyond the record, or the record is not at its end after all its parts.
     """
-    # The client library reads the attributes, which nobody uses yet, as if they could be longer than one byte.
+    # The client library reads the attributes, which have no use yet, as if they could be longer than one byte.
     is_usual = data[0] < 0x80
     timestamp_delta, at = _read_varint(data, 1)
     offset_delta, at = _read_varint(data, at)

@@ -39,7 +39,7 @@ END = 1_000
 TEXT = b"the same words again and again " * 20
 
 
-class Log:
+class PartitionLog:
     """Log of one partition with a consumer of the client library."""
 
     def __init__(
@@ -119,7 +119,7 @@ def test_records_of_each_codec_come_as_they_were_written(codec: str) -> None:
         Rec(b"", b"", [(f"h{n}", None) for n in range(1_000)], timestamp_ms=2**62),
     ]
     batch = stored(build_batch(written, codec=codec, base_offset=7), last_offset=9)
-    records = Log(batch).read_all()
+    records = PartitionLog(batch).read_all()
     assert [(each.offset, each.timestamp, each.key, each.value) for each in records] == [
         (7 + n, each.timestamp_ms, each.key, each.value) for n, each in enumerate(written)
     ]
@@ -129,7 +129,7 @@ def test_records_of_each_codec_come_as_they_were_written(codec: str) -> None:
 def test_a_header_name_that_is_not_utf8_costs_no_record() -> None:
     batch = build_batch([Rec(value=b"1", headers=[("name", b"x")]), Rec(value=b"2")], base_offset=3)
     batch[batch.index(b"name") + 1] = 0xFE
-    [first, second] = Log(stored(with_checksum(batch), last_offset=4)).read_all()
+    [first, second] = PartitionLog(stored(with_checksum(batch), last_offset=4)).read_all()
     assert (first.offset, first.value, first.headers) == (3, b"1", (("n\\xfeme", b"x"),))
     assert (second.offset, second.value) == (4, b"2")
 
@@ -145,7 +145,7 @@ def test_a_header_name_that_is_not_utf8_costs_no_record() -> None:
 )
 def test_a_batch_that_can_not_be_read_becomes_one_record_and_the_others_are_read(damage: Any, why: str) -> None:
     damaged = stored(damage(build_batch([Rec(value=b"lost")] * 3, base_offset=12)), last_offset=14)
-    log = Log(good(10, b"a", b"b"), damaged, good(15, b"c"))
+    log = PartitionLog(good(10, b"a", b"b"), damaged, good(15, b"c"))
     records = log.read_all()
     assert values(records) == [b"a", b"b", None, b"c"]
     assert [record.offset for record in records] == [10, 11, 12, 15]
@@ -160,7 +160,7 @@ def test_a_batch_that_can_not_be_read_becomes_one_record_and_the_others_are_read
 def test_only_what_is_not_as_it_was_written_is_fetched_again_as_often_as_is_set(tries: int) -> None:
     damaged = stored(flip(build_batch([Rec()]), CRC_AT), last_offset=0)
     nonsense = stored(set_codec(build_batch([Rec()], base_offset=1), 6), last_offset=1)
-    log = Log(damaged, nonsense, tries=tries)
+    log = PartitionLog(damaged, nonsense, tries=tries)
     assert values(log.read_all()) == [None, None]
     assert log.fetches == tries + 1
     log.position = 0
@@ -170,7 +170,7 @@ def test_only_what_is_not_as_it_was_written_is_fetched_again_as_often_as_is_set(
 
 def test_what_was_damaged_on_the_way_is_read_at_the_next_fetch() -> None:
     batch = good(0, b"a")
-    log = Log(stored(flip(bytearray(batch), CRC_AT), last_offset=0))
+    log = PartitionLog(stored(flip(bytearray(batch), CRC_AT), last_offset=0))
     assert log.fetch() == b""
     log.batches = [batch, good(1, b"b")]
     assert values(log.read_all()) == [b"a", b"b"]
@@ -184,7 +184,7 @@ def test_of_a_batch_with_one_damaged_record_the_others_are_read_and_its_bytes_al
     batch = build_batch([Rec(value=b"1"), Rec(key=b"key2", value=b"2"), Rec(value=b"3")], base_offset=20, codec="none")
     at = batch.index(b"key2") - 1
     batch[at] = 0x7F  # a key of -64 bytes
-    log = Log(stored(with_checksum(batch), last_offset=22))
+    log = PartitionLog(stored(with_checksum(batch), last_offset=22))
     records = log.read_all()
     assert values(records) == [b"1", None, b"3"]
     assert [record.offset for record in records] == [20, 21, 22]
@@ -204,7 +204,7 @@ def test_records_that_can_not_be_read_one_after_the_other_are_kept_together() ->
     batch = build_batch([Rec(key=b"k%d" % n, value=b"v") for n in range(5)], base_offset=20)
     for key in (b"k1", b"k2", b"k4"):
         batch[batch.index(key) - 1] = 0x7F
-    records = Log(stored(with_checksum(batch), last_offset=24)).read_all()
+    records = PartitionLog(stored(with_checksum(batch), last_offset=24)).read_all()
     assert values(records) == [b"v", None, b"v", None]
     details = [found.detail for record in records if (found := find_unreadable(record.headers))]
     assert [detail.partition(";")[2] for detail in details] == [
@@ -216,21 +216,21 @@ def test_records_that_can_not_be_read_one_after_the_other_are_kept_together() ->
 @pytest.mark.parametrize("count", [0, 1, 2, 9, 2**31 - 1, -1])
 def test_a_wrong_number_of_records_costs_none(count: int) -> None:
     batch = set_int(build_batch([Rec(value=b"1"), Rec(value=b"2"), Rec(value=b"3")]), COUNT_AT, count)
-    assert values(Log(stored(batch, last_offset=2), good(3, b"4")).read_all()) == [b"1", b"2", b"3", b"4"]
+    assert values(PartitionLog(stored(batch, last_offset=2), good(3, b"4")).read_all()) == [b"1", b"2", b"3", b"4"]
 
 
 @pytest.mark.parametrize("length", [0, -1, 5, 48, 10_000, 2**31 - 1, -(2**31)])
 def test_a_wrong_length_of_a_batch_stops_nothing(length: int) -> None:
     batch = build_batch([Rec(value=b"lost")])
     struct.pack_into(">i", batch, LENGTH_AT, length)
-    assert values(Log(stored(batch, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
+    assert values(PartitionLog(stored(batch, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
 
 
 @pytest.mark.parametrize("last", [0, 1, 2_000, 2**31 - 1, -7])
 def test_a_damaged_number_of_offsets_skips_no_record_behind_it(last: int) -> None:
     batch = build_batch([Rec(value=b"lost")] * 3)
     struct.pack_into(">i", batch, DELTA_AT, last)
-    log = Log(stored(batch, last_offset=2), good(3, b"a"), end=4)
+    log = PartitionLog(stored(batch, last_offset=2), good(3, b"a"), end=4)
     read = values(log.read_all())
     assert read[-1] == b"a"
     assert set(read[:-1]) == {None}
@@ -240,7 +240,7 @@ def test_a_damaged_number_of_offsets_skips_no_record_behind_it(last: int) -> Non
 def test_a_damaged_first_offset_skips_no_record_behind_it(base: int) -> None:
     batch = build_batch([Rec(value=b"lost")] * 3)
     struct.pack_into(">q", batch, 0, base)
-    log = Log(stored(batch, last_offset=2), good(3, b"a"), end=4)
+    log = PartitionLog(stored(batch, last_offset=2), good(3, b"a"), end=4)
     read = values(log.read_all())
     assert read[-1] == b"a"
     assert set(read[:-1]) == {None}
@@ -248,7 +248,7 @@ def test_a_damaged_first_offset_skips_no_record_behind_it(base: int) -> None:
 
 def test_the_last_batch_of_a_partition_that_can_not_be_read_is_passed_as_a_whole() -> None:
     batch = flip(build_batch([Rec(value=b"lost")] * 3), HEADER_BYTES)
-    [record] = Log(stored(batch, last_offset=2), end=3).read_all()
+    [record] = PartitionLog(stored(batch, last_offset=2), end=3).read_all()
     unreadable = find_unreadable(record.headers)
     assert unreadable is not None
     assert (record.offset, unreadable.last_offset) == (0, 2)
@@ -258,7 +258,7 @@ def test_the_last_batch_of_a_partition_that_can_not_be_read_is_passed_as_a_whole
 def test_data_that_expands_beyond_the_limit_is_not_decompressed(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "MAX_BATCH_BYTES", 1_000_000)
     bomb = build_batch([Rec(value=b"0" * 1_000_001)], codec=codec)
-    records = Log(stored(bomb, last_offset=0), good(1, b"a")).read_all()
+    records = PartitionLog(stored(bomb, last_offset=0), good(1, b"a")).read_all()
     assert values(records) == [None, b"a"]
     unreadable = find_unreadable(records[0].headers)
     assert unreadable is not None
@@ -269,12 +269,12 @@ def test_a_gigabyte_of_nothing_is_refused_before_it_fills_the_memory() -> None:
     batch = build_batch([Rec()])
     batch[HEADER_BYTES:] = zstd_encode(bytes(2**26)) * 16
     batch = set_codec(with_length(batch), 4)
-    assert values(Log(stored(batch, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
+    assert values(PartitionLog(stored(batch, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
 
 
 def test_an_answer_is_cut_where_it_would_take_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kb_shared.kafka_connection.fetched_batches.MAX_RESPONSE_BYTES", 10_000)
-    log = Log(*(good(n, TEXT * 10, codec="zstd") for n in range(20)))
+    log = PartitionLog(*(good(n, TEXT * 10, codec="zstd") for n in range(20)))
     assert len(log.fetch()) < 20_000
     assert len(log.read_all()) == 20
 
@@ -282,7 +282,7 @@ def test_an_answer_is_cut_where_it_would_take_too_much_memory(monkeypatch: pytes
 def test_a_record_whose_key_and_headers_no_row_can_hold_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "MAX_KEY_AND_HEADERS_BYTES", 1_000)
     batch = build_batch([Rec(value=b"1"), Rec(headers=[("h", b"x" * 1_000)]), Rec(b"k" * 1_001), Rec(value=b"4")])
-    records = Log(stored(batch, last_offset=3)).read_all()
+    records = PartitionLog(stored(batch, last_offset=3)).read_all()
     assert values(records) == [b"1", None, b"4"]
     assert "more than the 1000 that are kept" in str(find_unreadable(records[1].headers))
 
@@ -290,7 +290,7 @@ def test_a_record_whose_key_and_headers_no_row_can_hold_is_set_aside(monkeypatch
 def test_too_many_records_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "MAX_BATCH_RECORDS", 100)
     many = stored(build_batch([Rec()] * 101), last_offset=100)
-    records = Log(many, good(101, b"a")).read_all()
+    records = PartitionLog(many, good(101, b"a")).read_all()
     assert values(records) == [None, b"a"]
     assert records[0].value == many
 
@@ -305,7 +305,7 @@ def test_records_of_an_aborted_transaction_are_not_handed_over(is_damaged: bool)
         [Rec(struct.pack(">hh", 0, 0), b"\x00" * 6)], base_offset=2, producer_id=7, attributes=transactional | control
     )
     committed = build_batch([Rec(value=b"committed")], base_offset=3, producer_id=7, attributes=transactional)
-    log = Log(
+    log = PartitionLog(
         stored(aborted, last_offset=1), stored(mark, last_offset=2), stored(committed, last_offset=3), aborted=[(7, 0)]
     )
     if is_damaged:
@@ -317,25 +317,25 @@ def test_records_of_an_aborted_transaction_are_not_handed_over(is_damaged: bool)
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
 def test_a_damaged_mark_of_a_transaction_stops_nothing(key: bytes | None) -> None:
     mark = build_batch([Rec(key)], producer_id=7, attributes=0x30)
-    assert values(Log(stored(mark, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
+    assert values(PartitionLog(stored(mark, last_offset=0), good(1, b"a")).read_all()) == [None, b"a"]
 
 
 def test_a_mark_that_compaction_has_emptied_is_passed() -> None:
     mark = build_batch([Rec(b"\x00\x00\x00\x00")], producer_id=7, attributes=0x30)
     del mark[HEADER_BYTES:]
     mark = set_int(with_length(mark), COUNT_AT, 0)
-    assert values(Log(stored(mark, last_offset=0), good(1, b"a")).read_all()) == [b"a"]
+    assert values(PartitionLog(stored(mark, last_offset=0), good(1, b"a")).read_all()) == [b"a"]
 
 
 def test_offsets_that_compaction_has_removed_are_no_damage() -> None:
     batch = set_int(build_batch([Rec(value=b"1"), Rec(value=b"5")], deltas=[1, 5], base_offset=10), DELTA_AT, 9)
-    records = Log(stored(batch, last_offset=19), good(20, b"a")).read_all()
+    records = PartitionLog(stored(batch, last_offset=19), good(20, b"a")).read_all()
     assert [(record.offset, record.value) for record in records] == [(11, b"1"), (15, b"5"), (20, b"a")]
 
 
 def test_records_that_have_no_offset_of_their_own_are_kept_and_can_be_read_again() -> None:
     batch = set_int(build_batch([Rec(value=b"1"), Rec(value=b"2")], deltas=[0, 0]), DELTA_AT, 0)
-    [record] = Log(stored(batch, last_offset=0)).read_all()
+    [record] = PartitionLog(stored(batch, last_offset=0)).read_all()
     assert "the offsets of the records do not rise" in str(find_unreadable(record.headers))
     assert [each.value for each in read_all_records(record.value)] == [b"1", b"2"]
 
@@ -350,27 +350,27 @@ def test_batches_of_before_kafka_0_11_are_read(magic: int, codec: int) -> None:
     if codec:
         # A broker gives the batch the offset of its last record.
         struct.pack_into(">q", data, 0, 2)
-    assert values(Log(stored(data, last_offset=2), good(3, b"a")).read_all()) == [TEXT] * 3 + [b"a"]
+    assert values(PartitionLog(stored(data, last_offset=2), good(3, b"a")).read_all()) == [TEXT] * 3 + [b"a"]
     damaged = flip(bytearray(data), len(data) - 3)
-    read = values(Log(stored(damaged, last_offset=2), good(3, b"a")).read_all())
+    read = values(PartitionLog(stored(damaged, last_offset=2), good(3, b"a")).read_all())
     assert read[-1] == b"a"
     assert None in read
 
 
-def test_nobody_can_forge_the_mark_of_what_can_not_be_read() -> None:
+def test_no_producer_can_forge_the_mark_of_what_can_not_be_read() -> None:
     damaged = stored(flip(build_batch([Rec()]), CRC_AT), last_offset=0)
-    [record] = Log(damaged).read_all()
+    [record] = PartitionLog(damaged).read_all()
     [(name, _)] = record.headers
     assert len(name) > 32
     forged = build_batch([Rec(headers=[("unreadable", b'{"detail": "x", "last_offset": 9}')])])
-    assert find_unreadable(Log(stored(forged, last_offset=0)).read_all()[0].headers) is None
+    assert find_unreadable(PartitionLog(stored(forged, last_offset=0)).read_all()[0].headers) is None
 
 
 def test_a_bug_in_reading_stops_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(raw: bytes) -> None:
         raise RuntimeError(str(raw))
 
-    log = Log(good(0, b"a"), good(1, b"b"))
+    log = PartitionLog(good(0, b"a"), good(1, b"b"))
     with capture_logs() as logs, monkeypatch.context() as patch:
         patch.setattr("kb_shared.kafka_connection.fetched_batches.read_batch", fail)
         readable = log.fetch()
@@ -389,7 +389,7 @@ def test_whatever_is_damaged_good_records_around_it_are_read_and_each_offset_is_
         codec = choose.choice(["none", "gzip", "snappy", "lz4", "zstd"])
         batch = build_batch([Rec(value=TEXT + b"%d" % n) for n in range(4)], base_offset=1, codec=codec)
         with capture_logs():
-            records = Log(
+            records = PartitionLog(
                 good(0, b"before"), stored(DAMAGES[kind](batch, choose), last_offset=4), good(5, b"after"), end=6
             ).read_all()
         read = values(records)
@@ -417,7 +417,9 @@ def test_numbers_of_any_size_are_refused_and_not_followed() -> None:
         body = b"\x00\x00\x00" + varint(number)
         batch = build_batch([Rec()])
         batch[HEADER_BYTES:] = varint(len(body)) + body
-        assert values(Log(stored(with_checksum(with_length(batch)), last_offset=0), good(1, b"a")).read_all()) == [
+        assert values(
+            PartitionLog(stored(with_checksum(with_length(batch)), last_offset=0), good(1, b"a")).read_all()
+        ) == [
             None,
             b"a",
         ]
