@@ -114,8 +114,12 @@ DAMAGES: Final[Mapping[str, Callable[[bytearray, random.Random], bytearray]]] = 
     "overwritten records": overwrite,
     "truncated records": truncate,
     "greater number of records": lambda batch, choose: set_int(batch, COUNT_AT, choose.choice((9, 2**31 - 1))),
-    "smaller number of records": lambda batch, choose: set_int(batch, COUNT_AT, choose.choice((1, 0, -1, -(2**31)))),
+    "smaller number of records": lambda batch, choose: set_int(batch, COUNT_AT, choose.randint(1, 3)),
+    "no number of records": lambda batch, choose: set_int(batch, COUNT_AT, choose.choice((0, -1, -(2**31)))),
     "no offset": lambda batch, _: set_int(batch, DELTA_AT, 0),
     "negative offset": lambda batch, _: set_int(batch, DELTA_AT, -5),
 }
 """Damages of a batch of several records."""
+# The local broker believes in negative offsets, and returns nothing from an offset on whose batch names no record.
+ON_ANY_BROKER: Final = sorted(DAMAGES.keys() - {"negative offset", "no number of records"})
+"""Damages behind which a broker goes on."""

@@ -26,7 +26,7 @@ with needs_extra("kafka"):
 
     from kb_shared.kafka_connection.clients import consumer_client
     from kb_shared.kafka_connection.connection import KafkaConnection
-    from kb_shared.kafka_connection.fetched_batches import find_unreadable
+    from kb_shared.kafka_connection.fetched_batches import UnreadableRecords, find_unreadable
 
 ACKNOWLEDGE_AFTER_S: Final = 1.0
 """Time after which finished events are acknowledged while further ones come."""
@@ -133,11 +133,13 @@ class EventSubscriber:
                 await self.acknowledge()
             for partition, records in fetched.items():
                 for record in records:
-                    event = self._decode(record)
-                    if event is not None:
+                    unreadable = find_unreadable(record.headers)
+                    if unreadable is not None:
+                        _pass_over(record, unreadable)
+                    elif (event := self._decode(record)) is not None:
                         yield event
                     # Here the body has run.
-                    self._finished.add(partition, record.offset)
+                    self._finished.add(partition, record.offset if unreadable is None else unreadable.last_offset)
 
     async def acknowledge(self) -> None:
         """Acknowledge the finished events now; the loop does it by itself."""
@@ -161,19 +163,24 @@ class EventSubscriber:
         return fetched
 
     def _decode(self, record: Any) -> ReceivedEvent | None:
-        if (unreadable := find_unreadable(record.headers)) is not None:
-            place = f"partition {record.partition} of {record.topic}"
-            _log.error("events in %s can't be read and are passed over: %s", place, unreadable.detail)
-            return None
         try:
             envelope, outcome = decode(record.value, TYPES)
         except Rejected as error:
             # A later version of the services may publish further types.
             _log.info("an event is passed over: %s", error.reason)
             return None
+        except Exception as error:  # noqa: BLE001  # a bug, but no event may stop its partition
+            _log.error("event %s/%s is passed over: %s", record.partition, record.offset, type(error).__name__)
+            return None
         if self._organization_id not in (None, getattr(outcome, "organization_id", None)):
             return None
         return ReceivedEvent(envelope.id, envelope.time, outcome)
+
+
+def _pass_over(record: Any, unreadable: UnreadableRecords) -> None:
+    # They are also in `GET /events`.
+    place = f"partition {record.partition} of {record.topic}"
+    _log.error("events in %s can't be read and are passed over: %s", place, unreadable.detail)
 
 
 class _FinishedOffsets:

@@ -20,7 +20,9 @@ from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.clients import consumer_client, producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
+from tests.integration.kafka.raw_producer import raw_producer
 from tests.integration.kafka.support import ON_KAFKA
+from tests.record_batches import CRC_AT, Rec, build_batch, flip, set_codec
 from tests.waiting import until
 
 KB_ID = "65f1c2a3b4d5e6f708192a3b"
@@ -167,3 +169,24 @@ async def test_events_are_typed_and_those_of_other_organizations_and_of_later_ve
     await topic.publish_raw(encode(created, source="/tests", event_id="2"))
     (event,) = await read(topic.subscriber(organization_id="acme"), 1)
     assert event.outcome == indexed
+
+
+async def test_bytes_that_can_not_be_read_are_passed_over_once_and_the_events_behind_them_come(
+    topic: OutcomeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = topic.prefix + KB_EVENTS.name
+    async with raw_producer(KafkaConnection(topic.bootstrap)) as raw:
+        for partition in range(KB_EVENTS.partitions):
+            await raw.write(name, partition, build_batch([Rec(headers=[("traceparent", None)])], codec="lz4"))
+            await raw.write(name, partition, set_codec(build_batch([Rec()] * 3), 4))
+            await raw.write(name, partition, flip(build_batch([Rec()] * 3), CRC_AT))
+    await topic.publish("1", "2")
+    assert [event.event_id for event in await read(topic.subscriber(), 1)] == ["1"]
+    messages = [each.message for each in caplog.records if each.name == "kb_client"]
+    passed_over = [message for message in messages if "can't be read and are passed over" in message]
+    # Apache Kafka refuses them.
+    assert ON_KAFKA or len(passed_over) == KB_EVENTS.partitions * 2
+    caplog.clear()
+    await topic.publish("3")
+    assert [event.event_id for event in await read(topic.subscriber(), 1)] == ["2"]
+    assert not [each for each in caplog.records if "can't be read" in each.message]

@@ -408,6 +408,7 @@ async def test_bytes_that_can_not_be_read_become_one_dead_letter_and_all_their_o
     setting.dead_letters.failures = 2
     unreadable = replace(record(1), unreadable=UnreadableRecords("codec 5 is unknown", last_offset=6))
     setting.assignment.admit([record(0), unreadable])
+    await until(lambda: setting.broker.committed == {ZERO: 7})
     setting.assignment.admit([record(7)])
     await until(lambda: setting.broker.committed == {ZERO: 8})
     assert setting.handler.tried == [0, 7]

@@ -219,6 +219,27 @@ def test_a_wrong_number_of_records_costs_none(count: int) -> None:
     assert values(PartitionLog(stored(batch, last_offset=2), good(3, b"4")).read_all()) == [b"1", b"2", b"3", b"4"]
 
 
+def test_records_that_a_batch_names_and_does_not_have_are_missed() -> None:
+    batch = build_batch([Rec(value=b"1"), Rec(value=b"2"), Rec(value=b"3")])
+    del batch[HEADER_BYTES + (len(batch) - HEADER_BYTES) // 3 :]
+    records = PartitionLog(stored(with_checksum(with_length(batch)), last_offset=2), good(3, b"a")).read_all()
+    assert values(records) == [b"1", None, b"a"]
+    assert "the batch names 3 records and has 1; offsets 1 to 2" in str(find_unreadable(records[1].headers))
+
+
+def test_a_damaged_batch_behind_which_the_answer_ends_takes_no_other_with_it() -> None:
+    damaged = flip(build_batch([Rec(value=b"lost")] * 3), CRC_AT)
+    log = PartitionLog(stored(damaged, last_offset=2), end=4)
+    for _ in range(3):
+        readable = log.fetch()
+    [record] = PartitionRecords(
+        TopicPartition("t", 0), MemoryRecords(readable), [], 0, None, None, False, READ_COMMITTED
+    )
+    unreadable = find_unreadable(record.headers)
+    assert unreadable is not None
+    assert unreadable.last_offset == 2
+
+
 @pytest.mark.parametrize("length", [0, -1, 5, 48, 10_000, 2**31 - 1, -(2**31)])
 def test_a_wrong_length_of_a_batch_stops_nothing(length: int) -> None:
     batch = build_batch([Rec(value=b"lost")])

@@ -1,0 +1,110 @@
+"""Faults of what reads batches of records and passes those that can't be read."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_FETCHED: Final = "shared/kb_shared/kafka_connection/fetched_batches.py"
+_BATCHES: Final = "shared/kb_shared/kafka_connection/record_batches.py"
+_ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
+_REDRIVE: Final = "services/kb-api/kb_api/redrive_dead_letter.py"
+
+_TESTS: Final = "tests/unit/kafka_connection/test_fetched_batches.py"
+_ASSIGNMENTS: Final = "tests/unit/kafka/test_partition_assignment.py"
+_SUBSCRIBER: Final = "tests/integration/kafka/test_event_subscriber.py"
+_LETTERS: Final = "tests/integration/kb_api/test_dead_letters.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "damaged-batch-is-given-up-at-once",
+        _FETCHED,
+        old="if tries < self._tries and not error.is_as_written:",
+        new="if False:",
+        caught_by=in_file(_TESTS, "test_what_was_damaged_on_the_way_is_read_at_the_next_fetch"),
+    ),
+    Mutant(
+        "damaged-batch-is-fetched-for-ever",
+        _FETCHED,
+        old="if tries < self._tries and not error.is_as_written:",
+        new="if not error.is_as_written:",
+        caught_by=in_file(_TESTS, "test_what_was_damaged_on_the_way_is_read_at_the_next_fetch"),
+    ),
+    Mutant(
+        "damaged-batch-takes-the-following-with-it",
+        _FETCHED,
+        old="        return damaged.last_offset\n",
+        new="        return fetched.end - 1\n",
+        caught_by=in_file(_TESTS, "test_a_damaged_batch_behind_which_the_answer_ends_takes_no_other_with_it"),
+    ),
+    Mutant(
+        "bug-in-reading-stops-the-partition",
+        _FETCHED,
+        old="        except Exception as bug:\n",
+        new="        except KeyError as bug:\n",
+        caught_by=in_file(_TESTS, "test_a_bug_in_reading_stops_no_partition"),
+    ),
+    Mutant(
+        "answer-of-any-size-is-decompressed",
+        _FETCHED,
+        old="                if sum(map(len, readable)) >= at_most_bytes:\n",
+        new="                if False:\n",
+        caught_by=in_file(_TESTS, "test_an_answer_is_cut_where_it_would_take_too_much_memory"),
+    ),
+    Mutant(
+        "checksum-is-not-checked",
+        _BATCHES,
+        old="    if not has_checksum(raw, header):\n",
+        new="    if False:\n",
+        caught_by=in_file(_TESTS, "test_what_was_damaged_on_the_way_is_read_at_the_next_fetch"),
+    ),
+    Mutant(
+        "header-name-of-any-bytes-costs-the-record",
+        _BATCHES,
+        old='errors="backslashreplace"',
+        new='errors="strict"',
+        caught_by=in_file(_TESTS, "test_a_header_name_that_is_not_utf8_costs_no_record"),
+    ),
+    Mutant(
+        "missing-records-are-not-missed",
+        _BATCHES,
+        old="    elif count < header.records:\n",
+        new="    elif False:\n",
+        caught_by=in_file(_TESTS, "test_records_that_a_batch_names_and_does_not_have_are_missed"),
+    ),
+    Mutant(
+        "offsets-of-a-dead-letter-are-read-again",
+        _ASSIGNMENT,
+        old="                tracker.advance(record.unreadable.last_offset + 1)\n",
+        new="",
+        caught_by=in_file(
+            _ASSIGNMENTS, "test_bytes_that_can_not_be_read_become_one_dead_letter_and_all_their_offsets_are_committed"
+        ),
+    ),
+    Mutant(
+        "unreadable-bytes-are-sent-again-as-a-value",
+        _REDRIVE,
+        old="    if letter.reason != UNREADABLE_RECORD:\n",
+        new="    if True:\n",
+        caught_by=in_file(
+            _LETTERS, "test_bytes_that_could_not_be_read_are_read_again_and_all_their_records_are_sent_in_order"
+        ),
+    ),
+    Mutant(
+        "library-reads-what-was-not-read-before",
+        "shared/kb_shared/kafka_connection/clients.py",
+        old="        if self.kb_fetched is not None and isinstance(request, FetchRequest):\n",
+        new="        if False:\n",
+        caught_by=in_file(
+            _SUBSCRIBER, "test_bytes_that_can_not_be_read_are_passed_over_once_and_the_events_behind_them_come"
+        ),
+    ),
+    Mutant(
+        "subscriber-acknowledges-half-of-what-it-passes-over",
+        "client/kb_client/subscriber.py",
+        old="record.offset if unreadable is None else unreadable.last_offset",
+        new="record.offset",
+        caught_by=in_file(
+            _SUBSCRIBER, "test_bytes_that_can_not_be_read_are_passed_over_once_and_the_events_behind_them_come"
+        ),
+    ),
+)
