@@ -1,29 +1,15 @@
 """What clients have written into a topic: records, and by their headers the batches that hold them."""
 
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 
+from kb_shared.kafka_connection.record_batches import BatchHeader, find_end, parse_header
 from tests.producers.asyncapi import violations
-
-# Base offset, length, leader epoch, magic, CRC, attributes, last offset, two timestamps, producer id.
-_HEADER: Final = struct.Struct(">qiibIhiqqq")
-_BEFORE_LENGTH_ENDS: Final = 12
-_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    codec: str
-    transactional: bool
-    idempotent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +65,7 @@ async def _partitions(consumer: Any, topic: str) -> list[Any]:
 
 def _headers(raw: bytes) -> Iterator[BatchHeader]:
     begin = 0
-    while begin + _HEADER.size <= len(raw):
-        _, length, _, _, _, attributes, _, _, _, producer_id = _HEADER.unpack_from(raw, begin)
-        if not attributes & _CONTROL:
-            yield BatchHeader(_CODECS[attributes & 7], bool(attributes & _TRANSACTIONAL), producer_id >= 0)
-        begin += _BEFORE_LENGTH_ENDS + length
+    while (end := find_end(raw, begin)) is not None and (header := parse_header(raw, begin)) is not None:
+        if not header.is_control:
+            yield header
+        begin = end

@@ -79,9 +79,9 @@ async def test_documents_are_as_the_events_of_a_client_say(
     assert len(written.records) == len(events.published()) + len(events.aborted() if run.transactional else [])
     assert written.violations() == []
     # Most clients leave a small batch as it is if that is shorter.
-    assert run.codec in {batch.codec for batch in written.batches} <= {run.codec, "none"}
-    assert all(batch.idempotent for batch in written.batches)
-    assert {batch.transactional for batch in written.batches} == {run.transactional}
+    assert run.codec in {CODECS[batch.codec] for batch in written.batches} <= {run.codec, "none"}
+    assert all(batch.producer_id >= 0 for batch in written.batches)
+    assert {batch.is_transactional for batch in written.batches} == {run.transactional}
 
 
 async def test_a_batch_that_is_thirty_times_as_large_when_it_is_decompressed_is_read(
@@ -105,7 +105,7 @@ async def test_a_batch_that_is_thirty_times_as_large_when_it_is_decompressed_is_
 
     await until(last_is_handled, what="the last of 30 events", every_s=0.2)
     written = await written_since(receiver.stack.kafka, begins)
-    assert [batch.codec for batch in written.batches] == ["zstd"]
+    assert [CODECS[batch.codec] for batch in written.batches] == ["zstd"]
     assert len(written.records) == 30
 
 
