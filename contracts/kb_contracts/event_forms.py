@@ -40,7 +40,7 @@ _DEEPEST: Final = 4
 _FOREIGN_FORMS: Final[Sequence[tuple[frozenset[str], str]]] = (
     (
         frozenset({"before", "after", "op"}),
-        "it is a change event of Debezium: send the event itself by the outbox event router (expand.json.payload=true)",
+        "it is a change event of Debezium: send the event by its outbox router, with table.expand.json.payload=true",
     ),
     (frozenset({"detail-type", "detail"}), "it is an event of Amazon EventBridge: send its `detail` alone"),
     (frozenset({"Type", "MessageId", "Message"}), "it is a message of Amazon SNS: send its `Message` alone"),
