@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from kb_contracts.cloudevents import decode
+from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentIndexFailed, DocumentRejected
 from kb_contracts.reserved_ids import find_entry_id
 from kb_knowledge.entry_events import revision_of
@@ -39,7 +40,13 @@ class OutcomeHandler:
         return OrderingKey(organization_id=key.partition("/")[0], group="", key=key)
 
     async def handle(self, record: Record) -> None:
-        _, outcome = decode(record.value, KB_EVENTS)
+        try:
+            _, outcome = decode(record.value, KB_EVENTS)
+        except Rejected as error:
+            if error.reason == "unknown-type":
+                # A later version of the services announces more.
+                return
+            raise
         with mongo_errors():
             match outcome:
                 case DocumentIndexed() | DocumentIndexFailed():

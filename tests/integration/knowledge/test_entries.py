@@ -3,9 +3,12 @@ import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from kb_contracts import topics
 from kb_contracts.cloudevents import decode, encode
 from kb_contracts.documents import DOCUMENT_EVENTS, DocumentDeleted, OcrCompleted
+from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import DocumentIndexed, DocumentIndexFailed, DocumentRejected
 from kb_knowledge.entry_events import event_id
 from kb_knowledge.watch_pending import note_waiting
@@ -228,6 +231,18 @@ async def test_a_rejected_event_is_an_error_and_a_retry_publishes_it_again(autho
     assert (retried["embedding_status"], retried["embedding_error"]) == ("pending", None)
     [event] = await published(author)
     assert (event.text, event.revision) == (entry["content"], retried["revision"])
+
+
+async def test_an_outcome_of_a_type_of_a_later_version_is_passed_over_and_a_broken_one_is_refused(
+    author: Author,
+) -> None:
+    outcome = DocumentIndexed(
+        organization_id=author.organization_id, kb_id="0" * 24, document_id="entry-a", revision=1, chunk_count=1
+    )
+    value = encode(outcome, source="/kb/indexer")
+    await author.outcomes.handle(record(value.replace(outcome.TYPE.encode(), b"document.invented.v1"), key=b""))
+    with pytest.raises(Rejected):
+        await author.outcomes.handle(record(value.replace(b'"revision":1', b'"revision":[]'), key=b""))
 
 
 async def test_an_entry_that_waits_for_its_provider_shows_why_and_heals_by_itself(author: Author) -> None:
