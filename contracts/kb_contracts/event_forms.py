@@ -70,6 +70,13 @@ def read_event(value: bytes | None, headers: EventHeaders = ()) -> RawEvent:
 def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> Iterator[RawEvent]:
     """Yield what can be read of an event that may have any form, or of each event of a batch. Never raises."""
     try:
+        yield read_event(value, headers)
+    except Rejected:
+        yield from _read_refused_events(value, headers)
+
+
+def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator[RawEvent]:
+    try:
         document = _parse(value or b"")
     except Rejected:
         return
@@ -83,7 +90,8 @@ def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> It
             yield _unwrap(inner)
         except Rejected:
             if isinstance(inner, dict):
-                yield {**attributes, "data": _remove_wrappings(inner.get("data", inner))}
+                data = inner if "organization_id" in inner else inner.get("data", inner)
+                yield {**attributes, "data": _remove_wrappings(data)}
 
 
 def find_content_type(headers: EventHeaders) -> str | None:
@@ -121,7 +129,7 @@ def _refuse_other_formats(content_type: str) -> None:
         raise _refuse_batch()
     if kind.startswith(_CLOUDEVENTS):
         try:
-            check_json_media_type(content_type if "+" in kind else content_type.replace("events", "events+json", 1))
+            check_json_media_type(kind if "+" in kind else kind.replace("events", "events+json", 1))
         except ValueError:
             raise Rejected(
                 "bad-envelope",
@@ -231,7 +239,7 @@ def _refuse_foreign_form(event: Mapping[str, Any]) -> None:
     for names, remedy in _FOREIGN_FORMS:
         if names <= event.keys():
             raise Rejected("bad-envelope", remedy)
-    if "data" not in event and "organization_id" in event:
+    if "organization_id" in event:
         raise Rejected(
             "bad-envelope",
             "the value is the data of an event without its attributes; put it into `data` of a CloudEvent, or send the "
@@ -243,8 +251,15 @@ def _is_event(document: Any) -> bool:
     """Return whether a document has what makes it an event, so that it is not the data of one."""
     if not isinstance(document, dict) or not isinstance(document.get("type"), str):
         return False
+    if "organization_id" in document and "organization_id" not in _fields_of(document.get("data")):
+        # It is the data of an event, with fields of its own.
+        return False
     has_data = "data" in document or "data_base64" in document
     return has_data and ("specversion" in document or "source" in document)
+
+
+def _fields_of(data: Any) -> Mapping[str, Any]:
+    return data if isinstance(data, dict) else {}
 
 
 def _unquote(text: str) -> str:

@@ -1,8 +1,10 @@
 """Metadata of documents: what can be stored of them, and what is left out of those that a sender gives."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -25,6 +27,8 @@ from kb_contracts.text_rules import storable
 MAX_METADATA_KEYS: Final = 100
 MAX_METADATA_VALUE_CHARACTERS: Final = 8_192
 MAX_WARNINGS: Final = 20
+_MAX_EXAMINED: Final = 1_000
+"""Number of keys that are looked at. No more than `MAX_METADATA_KEYS` are stored, and each costs time."""
 _MESSAGE_CHARACTERS: Final = 500
 
 
@@ -43,7 +47,8 @@ def _storable_number(number: float) -> float:
     return number
 
 
-MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+_KEY: Final = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
+MetadataKey = Annotated[str, Field(pattern=_KEY.pattern)]
 
 
 class DateValue(BaseModel):
@@ -88,18 +93,18 @@ def storable_metadata(given: object) -> tuple[dict[str, Any], tuple[MetadataWarn
     Whatever is returned first is valid `Metadata`.
     """
     if not isinstance(given, dict):
-        return {}, tuple(_warning(each) for each in why_not(_METADATA, given))
+        return {}, tuple(_warning("", each) for each in why_not(_METADATA, given, quotes=False))
     stored: dict[str, Any] = {}
-    left_out: list[FieldReason] = []
-    for key, value in given.items():
-        faults = why_not(_METADATA, {key: value})
+    warnings: list[MetadataWarning] = []
+    for key, value in islice(given.items(), _MAX_EXAMINED):
+        faults = why_not(_METADATA, {key: value}, quotes=False)
         if not faults and len(stored) == MAX_METADATA_KEYS:
             faults = [FieldReason(key, f"must be one of the first {MAX_METADATA_KEYS} keys: no more are stored")]
         if faults:
-            left_out.append(faults[0])
+            warnings.append(_warning(key, faults[0]))
         else:
             stored[key] = value
-    return stored, _first_of(left_out)
+    return stored, _first_of(warnings, count=len(given) - len(stored))
 
 
 def require_storable_metadata(given: object) -> None:
@@ -120,13 +125,16 @@ def readable_warnings(given: object) -> Iterator[MetadataWarning]:
             yield MetadataWarning.model_validate(each)
 
 
-def _first_of(left_out: Sequence[FieldReason]) -> tuple[MetadataWarning, ...]:
-    if len(left_out) <= MAX_WARNINGS:
-        return tuple(map(_warning, left_out))
-    others = len(left_out) - MAX_WARNINGS + 1
-    last = MetadataWarning(field="metadata", message=f"{others:,} more values can't be stored")
-    return (*map(_warning, left_out[: MAX_WARNINGS - 1]), last)
+def _first_of(warnings: Sequence[MetadataWarning], *, count: int) -> tuple[MetadataWarning, ...]:
+    """Return the first warnings, and the number of the others if there are too many."""
+    if count <= MAX_WARNINGS:
+        return tuple(warnings)
+    last = MetadataWarning(field="metadata", message=f"{count - MAX_WARNINGS + 1:,} more values can't be stored")
+    return (*warnings[: MAX_WARNINGS - 1], last)
 
 
-def _warning(reason: FieldReason) -> MetadataWarning:
-    return MetadataWarning(field=f"metadata.{reason.field}".rstrip("."), message=reason.message[:_MESSAGE_CHARACTERS])
+def _warning(key: str, reason: FieldReason) -> MetadataWarning:
+    path = reason.field.partition(".")[2]
+    name = key if _KEY.fullmatch(key) else "?"
+    field = ".".join(part for part in ("metadata", name if reason.field else "", path) if part)
+    return MetadataWarning(field=field, message=reason.message[:_MESSAGE_CHARACTERS])

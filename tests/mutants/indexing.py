@@ -60,7 +60,7 @@ MUTANTS: Final = (
     Mutant(
         "warnings-beyond-the-limit-are-not-counted",
         _METADATA,
-        old="    if len(left_out) <= MAX_WARNINGS:\n",
+        old="    if count <= MAX_WARNINGS:\n",
         new="    if True:\n",
         caught_by=in_file(
             f"{_UNIT}/test_storable_metadata.py", "test_of_too_many_warnings_the_last_one_counts_the_others"
@@ -89,7 +89,7 @@ MUTANTS: Final = (
     Mutant(
         "warnings-do-not-decide-between-equal-revisions",
         _PROJECTION,
-        old='    content += [("", each.field, each.message) for each in warnings]\n',
+        old='    content += sorted(("", each.field, "") for each in warnings)\n',
         new="",
         caught_by=in_file(
             f"{_UNIT}/test_projection.py",

@@ -35,12 +35,11 @@ _OBJECT_ID_BYTES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class UnchangingEvent:
-    """Event that changed nothing."""
+class FoldedEvent:
+    """Event, with the document after it."""
 
     arrived: ArrivedEvent
     document: Document
-    """Document after the event."""
     text_id: str | None
     """Id of the text of an `OcrCompleted`."""
 
@@ -54,18 +53,19 @@ class UnchangingEvent:
         return [each for each in outdated if each.by != "newer_revision"]
 
 
-async def announce_outdated(database: Database, events: Sequence[UnchangingEvent]) -> None:
-    """Announce what of events of one document does not stay, each content once; nothing if all of it does."""
+async def announce_outdated(database: Database, events: Sequence[FoldedEvent]) -> None:
+    """Announce what of events of one document does not stay, each content once; nothing if all of it does.
+
+    An event of which a part changed the document may have another part that does not stay.
+    """
     replaced = [(each, found) for each in events if (found := each.find_replaced())]
     if not replaced:
         return
     applied = await documents.find_last_events(database, events[0].document.key)
-    applied_ids = {each.event_id for each in applied}
     messages: dict[ObjectId, outbox.NewMessage] = {}
     for each, found in replaced:
-        envelope = each.arrived.envelope
-        outdated = [facet for facet in found if _happened_after(envelope.time, facet, applied)]
-        if outdated and envelope.id not in applied_ids:
+        outdated = [facet for facet in found if _happened_after(each.arrived.envelope.time, facet, applied)]
+        if outdated:
             message_id, message = _build_message(each, outdated)
             messages.setdefault(message_id, message)
     if messages:
@@ -87,10 +87,10 @@ def _happened_after(time: datetime, outdated: OutdatedFacet, applied: Sequence[A
     return bool(times) and time >= times[0]
 
 
-def _build_message(unchanging: UnchangingEvent, outdated: list[OutdatedFacet]) -> tuple[ObjectId, outbox.NewMessage]:
-    envelope, event = unchanging.arrived.envelope, unchanging.arrived.event
+def _build_message(folded: FoldedEvent, outdated: list[OutdatedFacet]) -> tuple[ObjectId, outbox.NewMessage]:
+    envelope, event = folded.arrived.envelope, folded.arrived.event
     # The id depends on what was sent: the same content is announced once, however often it is sent.
-    content = (event.organization_id, event.document_id, event.TYPE, sorted(unchanging.find_sent().items()))
+    content = (event.organization_id, event.document_id, event.TYPE, sorted(folded.find_sent().items()))
     message_id = hashlib.sha256(repr(content).encode()).digest()[:_OBJECT_ID_BYTES]
     announcement = DocumentOutdated(
         organization_id=event.organization_id,
@@ -107,6 +107,6 @@ def _build_message(unchanging: UnchangingEvent, outdated: list[OutdatedFacet]) -
         ordering=f"outdated/{message_id.hex()}",
         seq=0,
         source=SOURCE,
-        traceparent=unchanging.arrived.traceparent,
+        traceparent=folded.arrived.traceparent,
     )
     return ObjectId(message_id), message

@@ -12,7 +12,7 @@ from typing import Final
 from kb_contracts.documents import DocumentDeleted, DocumentEvent, OcrCompleted, fault_of_last_page, fault_of_length
 from kb_contracts.errors import Rejected
 from kb_indexer.arrived_event import ArrivedEvent
-from kb_indexer.outdated_events import UnchangingEvent, announce_outdated
+from kb_indexer.outdated_events import FoldedEvent, announce_outdated
 from kb_indexer.state_reader import StateReader
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.concurrent_tasks import run_all
@@ -38,7 +38,7 @@ class Projection:
     document: Document
     changed_by: Sequence[ArrivedEvent] = ()
     """Events that changed something."""
-    unchanged_by: Sequence[UnchangingEvent] = ()
+    folded: Sequence[FoldedEvent] = ()
     has_died: bool = False
     """True if it was without a text after one of the deletions."""
 
@@ -64,7 +64,7 @@ class Projector:
             projection = await self._apply(events, texts)
         if projection.has_died:
             await citations.delete_of_document(self._database, projection.document.key)
-        await announce_outdated(self._database, projection.unchanged_by)
+        await announce_outdated(self._database, projection.folded)
         return projection
 
     async def _apply(self, events: Sequence[ArrivedEvent], texts: Mapping[ArrivedEvent, NewText | str]) -> Projection:
@@ -154,18 +154,17 @@ def _go_together(one: DocumentEvent, other: DocumentEvent) -> bool:
 def _fold(document: Document, events: Sequence[ArrivedEvent], text_ids: Mapping[ArrivedEvent, str]) -> Projection:
     """Apply events one after the other."""
     changed_by: list[ArrivedEvent] = []
-    unchanged_by: list[UnchangingEvent] = []
+    folded: list[FoldedEvent] = []
     has_died = False
     for each in events:
         text_id = text_ids.get(each)
         after = apply(document, each.event, text_id=text_id)
         if after != document:
             changed_by.append(each)
-        else:
-            unchanged_by.append(UnchangingEvent(each, after, text_id))
+        folded.append(FoldedEvent(each, after, text_id))
         has_died = has_died or (isinstance(each.event, DocumentDeleted) and not after.alive)
         document = after
-    return Projection(document, changed_by, unchanged_by, has_died=has_died)
+    return Projection(document, changed_by, folded, has_died=has_died)
 
 
 def _check_parts(text: str, *, pages: Sequence[tuple[int, int, int]], embedding_text: str | None) -> None:

@@ -120,8 +120,9 @@ def _metadata(event: OcrCompleted | MetadataChanged) -> MetadataFacet:
     values = {key: _plain(value) for key, value in sorted((event.metadata or {}).items())}
     content = [(key, type(value).__name__, str(value)) for key, value in values.items()]
     warnings = event.metadata_warnings or ()
-    # Without them, the digest is that of earlier versions. No key of metadata is empty.
-    content += [("", each.field, each.message) for each in warnings]
+    # Without them, the digest is that of earlier versions. No key of metadata is empty. Neither the order in which a
+    # sender writes them nor our words make other content.
+    content += sorted(("", each.field, "") for each in warnings)
     return MetadataFacet(event.revision, _digest(content), values, warnings)
 
 

@@ -23,7 +23,14 @@ from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
-from kb_shared.messaging.event_keys import NO_OWNER, Owner, read_content, read_key
+from kb_shared.messaging.event_keys import (
+    KEY_MISMATCH,
+    KEY_OF_ANOTHER_ORGANIZATION,
+    NO_OWNER,
+    Owner,
+    read_content,
+    read_key,
+)
 from kb_shared.messaging.known_organizations import KnownOrganizations
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.database import Database
@@ -131,18 +138,19 @@ class DeadLetterPublisher:
         if letter.topic not in topics.DOCUMENT_EVENT_TOPICS:
             return
         owner, event = _owner_in_key(letter.topic, record.key), read_event_name(record.value, record.headers)
+        reason, detail = letter.reason, letter.detail
         if owner == NO_OWNER:
             owner = Owner(letter.organization_id, letter.document_id)
         elif owner.organization_id != letter.organization_id:
-            # The record may be of another organization than its key: its contents are not sent to that of the key.
-            event = EventIdentity()
+            # The record may be of another organization than its key, to which nothing of its contents is sent.
+            event, reason, detail = EventIdentity(), KEY_MISMATCH, KEY_OF_ANOTHER_ORGANIZATION
         if owner.organization_id is None or not await self._is_known(owner.organization_id):
             return
         rejection = DocumentRejected(
             organization_id=owner.organization_id,
             document_id=owner.document_id,
-            reason=letter.reason,
-            detail=letter.detail,
+            reason=reason,
+            detail=detail,
             event_id=event.event_id,
             event_type=event.type,
             topic=letter.topic,

@@ -7,14 +7,16 @@ depend on it, because revisions decide.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 from kb_contracts.event_forms import EventHeaders, read_events_leniently, remove_schema_id
 from kb_contracts.identifiers import is_identifier
 
-_MOST_EVENTS: Final = 1_000
-"""Number of events of a batch that are looked at."""
+KEY_MISMATCH: Final = "key-mismatch"
+KEY_OF_ANOTHER_ORGANIZATION: Final = (
+    "the key names another organization than the data; the key of an event is {organization_id}/{document_id} of its "
+    "data, of a tag {organization_id}/tag/{tag_id}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,7 @@ def read_key(key: bytes | None) -> Owner:
 
 def read_content(value: bytes | None, headers: EventHeaders = ()) -> Owner:
     """Return what an event names, in whatever form it is; of a batch, the organization of all its events."""
-    events = islice(read_events_leniently(value, headers), _MOST_EVENTS)
-    owners = [_read_data(event.get("data")) for event in events]
+    owners = [_read_data(event.get("data")) for event in read_events_leniently(value, headers)]
     if len(owners) == 1:
         return owners[0]
     organizations = {owner.organization_id for owner in owners}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kb_contracts.cloudevents import decode, encode
-from kb_contracts.documents import DocumentEvent, OcrCompleted, key_of
+from kb_contracts.documents import DocumentEvent, OcrCompleted, TagsChanged, key_of
 from kb_contracts.outcomes import KB_EVENTS, DocumentOutdated
 from kb_shared.membership.projection import versions_of
 from kb_shared.mongo import documents, outbox
@@ -81,6 +81,25 @@ async def test_tags_and_metadata_that_do_not_stay_are_announced_too(tenant: Tena
         "document.tags_changed.v1": [{"facet": "tags", "by": "deletion", "revision": 9}],
         "document.metadata_changed.v1": [{"facet": "metadata", "by": "deletion", "revision": 9}],
     }
+
+
+async def test_a_part_that_does_not_stay_is_announced_although_the_rest_does(tenant: Tenant, indexer: Replica) -> None:
+    first, second = (
+        each.model_copy(update={"tag_ids": tag_ids})
+        for each, tag_ids in zip(
+            texts_in_order_of_digest(tenant, greater_first=True), _tags_in_order_of_digest(), strict=True
+        )
+    )
+    await publish_at(indexer, (first, BEGIN), (second, BEGIN + SECOND))
+    [outcome] = await announced(tenant)
+    assert outcome["outdated"] == [{"facet": "text", "by": "other_content", "revision": 7}]
+
+
+def _tags_in_order_of_digest() -> list[list[str]]:
+    event = TagsChanged(organization_id="o", document_id="d", revision=7, tag_ids=[])
+    tags = [["a"], ["b"]]
+    tags.sort(key=lambda each: versions_of(event.model_copy(update={"tag_ids": each}), text_id=None)["tags"])
+    return tags
 
 
 async def test_a_topic_that_is_read_again_announces_nothing(tenant: Tenant, indexer: Replica) -> None:

@@ -195,6 +195,17 @@ async def test_a_rejection_is_announced_to_the_organization_that_key_or_content_
     assert (letter.letter_id, letter.document_id) == (rejected.dead_letter_id, document_id)
 
 
+async def test_nothing_of_an_event_of_another_organization_than_its_key_is_announced(database: Database) -> None:
+    publisher = DeadLetterPublisher(database, Refusing({}, []), topic_prefix="")  # type: ignore[arg-type]
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"org/doc", envelope(data={"organization_id": "other"}), (), 0)
+    await publisher.publish(record, reason="bad-data", detail='tag_ids.0: must be ..., not "of the other one"')
+    [announced] = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
+    _, rejected = decode(announced.value, KB_EVENTS)
+    assert isinstance(rejected, DocumentRejected)
+    assert (rejected.organization_id, rejected.reason) == ("org", "key-mismatch")
+    assert "of the other one" not in rejected.detail
+
+
 async def test_a_refused_command_is_not_announced_as_a_refused_event(database: Database) -> None:
     publisher = DeadLetterPublisher(database, Refusing({}, []), topic_prefix="")  # type: ignore[arg-type]
     for topic in (topics.INDEX_REQUESTS, topics.KB_EVENTS):

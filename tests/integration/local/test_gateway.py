@@ -246,4 +246,4 @@ async def test_two_lengths_of_one_body_are_refused_and_the_connection_ends(clien
         received = await connection.reader.read()
     assert received.startswith(b"HTTP/1.1 400")
     assert received.endswith(b"}")
-    assert b"418" not in received
+    assert b"HTTP/1.1 418" not in received

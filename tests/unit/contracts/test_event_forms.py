@@ -118,6 +118,15 @@ READABLE: dict[str, tuple[bytes, EventHeaders]] = {
     "binary, extensions and null": (dump(DATA), binary(("ce_subject", None), ("ce_tenant", b"x"), ("x", b"\xff"))),
     "binary, data of Connect": (dump({"schema": CONNECT_SCHEMA, "payload": DATA}), binary(JSON_TYPE)),
     "binary, behind the id of a schema": (b"\x00\x00\x00\x00\x07" + dump(DATA), binary()),
+    "structured, data with fields of its own": (
+        dump(EVENT | {"data": DATA | {"type": "invoice", "source": "scanner", "data": {"pages": 3}}}),
+        [],
+    ),
+    "binary, data with fields of its own": (
+        dump(DATA | {"type": "invoice", "source": "scanner", "data": {"pages": 3}, "specversion": "1.0"}),
+        binary(JSON_TYPE),
+    ),
+    "structured, type in capitals": (dump(EVENT), [("content-type", b"application/CloudEvents")]),
     "binary around an event": (dump(EVENT), binary(JSON_TYPE, type="com.dapr.event.sent")),
 }
 

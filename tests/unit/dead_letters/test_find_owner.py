@@ -45,3 +45,17 @@ def test_whose_a_record_is(
 ) -> None:
     owner = find_owner(topic, key, value=value)
     assert (owner.organization_id, owner.document_id) == expected
+
+
+def test_a_batch_is_of_an_organization_only_if_all_its_events_are() -> None:
+    mine, others = ({"data": {"organization_id": each}} for each in ("acme", "other"))
+    assert find_owner(EVENTS, None, value=json.dumps([mine] * 2_000).encode()).organization_id == "acme"
+    assert find_owner(EVENTS, None, value=json.dumps([mine] * 2_000 + [others]).encode()).organization_id is None
+
+
+def test_the_owner_is_read_from_where_the_event_is_read() -> None:
+    data = {"organization_id": "acme", "document_id": "d1", "data": {"organization_id": "other", "document_id": "d2"}}
+    headers = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type")]
+    for attributes in (headers, headers[:1], []):
+        owner = find_owner(EVENTS, None, value=json.dumps(data).encode(), headers=attributes)
+        assert (owner.organization_id, owner.document_id) == ("acme", "d1")

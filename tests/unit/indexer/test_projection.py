@@ -224,6 +224,22 @@ def test_metadata_with_and_without_warnings_of_one_revision_come_out_alike_which
     assert after(one, two) == after(two, one)
 
 
+def test_neither_the_order_nor_the_words_of_warnings_make_other_metadata() -> None:
+    one, two = MetadataWarning(field="metadata.a", message="x"), MetadataWarning(field="metadata.b", message="x")
+    reworded = MetadataWarning(field="metadata.b", message="y")
+    digests = set()
+    for warnings in ((one, two), (two, one), (one, reworded)):
+        document = apply(
+            Document("acme", "d"),
+            MetadataChanged(
+                organization_id="acme", document_id="d", revision=1, metadata={"n": 1}, metadata_warnings=warnings
+            ),
+        )
+        assert document.metadata is not None
+        digests.add(document.metadata.digest)
+    assert len(digests) == 1
+
+
 def test_metadata_without_warnings_have_the_facet_digest_of_earlier_versions() -> None:
     document = after(described(1, {"n": 1}))
     assert document.metadata is not None

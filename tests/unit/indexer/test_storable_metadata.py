@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from kb_contracts import metadata as metadata_module
 from kb_contracts.cloudevents import decode, encode
 from kb_contracts.documents import DOCUMENT_EVENTS, MetadataChanged, OcrCompleted
 from kb_contracts.metadata import (
@@ -21,6 +22,7 @@ from kb_contracts.metadata import (
     MetadataWarning,
     storable_metadata,
 )
+from kb_contracts.reasons.field_reasons import FieldReason, why_not
 from tests.unit.indexer.test_decode import ENVELOPE, rejection, with_data, with_number
 
 SECRET = "no-warning-may-contain-this"
@@ -88,10 +90,10 @@ def test_any_json_as_warnings_of_the_sender_costs_nothing(value: Any) -> None:
         ([2026, 1, 31], ", not a list of 3 items"),
         ({SECRET: SECRET}, ", not an object of 1 field"),
         ({"$numberLong": "12"}, ", not an object of 1 field"),
-        (2**63, "must be within 64 bits, "),
-        (-(2**63) - 1, "must be within 64 bits, "),
-        (math.inf, "must be a finite number, "),
-        (math.nan, "must be a finite number, "),
+        (2**63, "must be within 64 bits"),
+        (-(2**63) - 1, "must be within 64 bits"),
+        (math.inf, "must be a finite number"),
+        (math.nan, "must be a finite number"),
         (SECRET + "x" * 8_192, "must have at most 8,192 characters, not 8,219"),
         (SECRET + "\x00", "must not contain NUL characters: remove them"),
         (SECRET + "\ud800", "must not contain half of a surrogate pair: send valid Unicode"),
@@ -110,6 +112,26 @@ def test_each_value_that_is_left_out_has_a_warning_that_does_not_repeat_it(value
     assert warning.field.startswith("metadata.authors")
     assert message in warning.message
     assert SECRET not in warning.message
+
+
+@pytest.mark.parametrize("value", [4 * 10**25, {"$date": 4111111111111111}, {"$date": "411111-11"}])
+def test_a_warning_shows_no_digit_of_a_value(value: Any) -> None:
+    _, warnings = storable_metadata({"iban": value})
+    assert warnings
+    assert not [each for each in warnings if "411111" in each.message or "4000" in each.message]
+
+
+def test_no_more_than_a_thousand_keys_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    examined: list[object] = []
+
+    def count(adapter: TypeAdapter[Any], value: object, *, quotes: bool) -> list[FieldReason]:
+        examined.append(value)
+        return why_not(adapter, value, quotes=quotes)
+
+    monkeypatch.setattr(metadata_module, "why_not", count)
+    stored, warnings = storable_metadata({f"k{n}": [] for n in range(90_000)} | {"good": 1})
+    assert (stored, len(examined), len(warnings)) == ({}, 1_000, MAX_WARNINGS)
+    assert warnings[-1].message.startswith("89,982 more values")
 
 
 @pytest.mark.parametrize(

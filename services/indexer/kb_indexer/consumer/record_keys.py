@@ -8,7 +8,13 @@ from typing import Final
 
 from kb_contracts.errors import Rejected
 from kb_shared.kafka.record import OrderingKey, Record
-from kb_shared.messaging.event_keys import NO_OWNER, read_content, read_key
+from kb_shared.messaging.event_keys import (
+    KEY_MISMATCH,
+    KEY_OF_ANOTHER_ORGANIZATION,
+    NO_OWNER,
+    read_content,
+    read_key,
+)
 
 _MAX_COMMAND_BYTES: Final = 4_096
 """Size up to which a record is read. Commands have about 500 bytes."""
@@ -44,7 +50,7 @@ def require_key(record: Record, expected: bytes) -> None:
         Rejected: `key-mismatch`. The detail repeats neither key: they may belong to different organizations.
     """
     if record.key is not None and record.key != expected:
-        raise Rejected("key-mismatch", "the key of the record does not name what its data is about")
+        raise Rejected(KEY_MISMATCH, "the key of the record does not name what its data is about")
 
 
 def refuse_contradicting_key(record: Record, expected: bytes) -> None:
@@ -59,9 +65,5 @@ def refuse_contradicting_key(record: Record, expected: bytes) -> None:
     if named == NO_OWNER or named.key == key:
         return
     if named.organization_id == key.partition("/")[0]:
-        raise Rejected("key-mismatch", f"the key names another document or tag than the data; the data's key is {key}")
-    raise Rejected(
-        "key-mismatch",
-        "the key names another organization than the data; the key of an event is {organization_id}/{document_id} of "
-        "its data, of a tag {organization_id}/tag/{tag_id}",
-    )
+        raise Rejected(KEY_MISMATCH, f"the key names another document or tag than the data; the data's key is {key}")
+    raise Rejected(KEY_MISMATCH, KEY_OF_ANOTHER_ORGANIZATION)

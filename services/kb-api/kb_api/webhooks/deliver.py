@@ -214,6 +214,10 @@ class WebhookDeliverer:
                     self._database, delivery, status=outcome.status, error=outcome.error, again_at=paused_until
                 )
                 return
+            await deliveries.fail(
+                self._database, delivery, status=outcome.status, error=outcome.error, again_at=paused_until
+            )
+            return
         # Before the delivery: after a crash here, the deliveries that wait are given up because it is disabled.
         is_gone = outcome.status == HTTPStatus.GONE and await self._disable(webhook)
         again_at = None if is_gone else _next_attempt(delivery)
