@@ -70,16 +70,8 @@ class PlantedFaults:
         """Leave a message in the outbox that is too large for its topic."""
 
         async def work(session: Any) -> None:
-            await outbox.add_record(
-                self.database,
-                session,
-                topic=topics.KB_EVENTS.name,
-                key=b"large",
-                value=bytes(3_000_000),
-                headers=[],
-                ordering="large",
-                traceparent="",
-            )
+            received = outbox.ReceivedRecord(topics.KB_EVENTS.name, b"large", bytes(3_000_000), [], "")
+            await outbox.add_records(self.database, session, [received], ordering="large")
 
         await in_transaction(self.database, work)
 

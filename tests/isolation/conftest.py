@@ -292,16 +292,8 @@ async def _set_aside_message(database: Database) -> str:
     for key in (b"\xff", f"{VICTIM}/{CANARY}".encode()):
 
         async def add(session: MongoSession, key: bytes = key) -> None:
-            await outbox.add_record(
-                database,
-                session,
-                topic="document-events",
-                key=key,
-                value=CANARY.encode(),
-                headers=[(CANARY, b"")],
-                ordering=CANARY,
-                traceparent="",
-            )
+            received = outbox.ReceivedRecord("document-events", key, CANARY.encode(), [(CANARY, b"")], "")
+            await outbox.add_records(database, session, [received], ordering=CANARY)
 
         await in_transaction(database, add)
     waiting = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)

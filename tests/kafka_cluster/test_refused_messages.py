@@ -74,16 +74,8 @@ async def add(database: Database, *tag_ids: str) -> None:
 
 async def add_without_key(database: Database) -> None:
     async def work(session: MongoSession) -> None:
-        await outbox.add_record(
-            database,
-            session,
-            topic=topics.DOCUMENT_EVENTS.name,
-            key=None,
-            value=b"{}",
-            headers=[],
-            ordering="no key",
-            traceparent=TRACEPARENT,
-        )
+        received = outbox.ReceivedRecord(topics.DOCUMENT_EVENTS.name, None, b"{}", [], TRACEPARENT)
+        await outbox.add_records(database, session, [received], ordering="no key")
 
     await in_transaction(database, work)
 

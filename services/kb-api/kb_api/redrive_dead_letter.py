@@ -80,7 +80,8 @@ async def _send(
 ) -> None:
     value = await dead_letters.read_body(database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
-    for seq, message in enumerate(_read_messages(letter, value)):
+    records = []
+    for message in _read_messages(letter, value):
         if record_bytes(message) > message_limits.get_limit(topic):
             raise RequestError(
                 409,
@@ -89,17 +90,10 @@ async def _send(
                 "publish an event with its text_ref.",
             )
         headers = to_wire(message.headers)
-        await outbox.add_record(
-            database,
-            session,
-            topic=message.topic,
-            key=message.key,
-            value=message.value,
-            headers=headers,
-            ordering=f"dead-letter/{letter.letter_id}",
-            seq=seq,
-            traceparent=tracing.from_headers(headers) or letter.traceparent,
-        )
+        traceparent = tracing.from_headers(headers) or letter.traceparent
+        records.append(outbox.ReceivedRecord(message.topic, message.key, message.value, headers, traceparent))
+    if records:
+        await outbox.add_records(database, session, records, ordering=f"dead-letter/{letter.letter_id}")
 
 
 def _read_messages(letter: DeadLetter, value: bytes | None) -> list[ProducerMessage]:

@@ -111,7 +111,10 @@ class Filing:
 
 
 async def file(database: Database, filings: Sequence[Filing]) -> None:
-    """Store letters, after their bodies. Filing them again changes nothing."""
+    """Store letters, after their bodies. Filing them again changes nothing.
+
+    Not even the organization, which may have come into being since.
+    """
     if pieces := [piece for filing in filings for piece in _upserts_of_body(filing)]:
         await upsert_all(database[BODIES], pieces)
     await upsert_all(database[NAME], [_upsert_of_letter(filing.letter) for filing in filings])
@@ -119,22 +122,21 @@ async def file(database: Database, filings: Sequence[Filing]) -> None:
 
 def _upserts_of_body(filing: Filing) -> list[UpdateOne]:
     letter = filing.letter
-    about = {"letter_id": letter.letter_id, "filed_at": letter.filed_at}
+    about = {
+        "letter_id": letter.letter_id,
+        "organization_id": letter.organization_id,
+        "filed_at": letter.filed_at,
+    }
     return [
-        UpdateOne(
-            {"_id": piece_id, "organization_id": letter.organization_id},
-            {"$setOnInsert": {**about, "data": data}},
-            upsert=True,
-        )
+        UpdateOne({"_id": piece_id}, {"$setOnInsert": {**about, "data": data}}, upsert=True)
         for piece_id, data in _pieces(letter.letter_id, filing.body or b"").items()
     ]
 
 
 def _upsert_of_letter(letter: DeadLetter) -> UpdateOne:
-    key = {"_id": letter.letter_id, "organization_id": letter.organization_id}
-    fields = {name: value for name, value in asdict(letter).items() if name not in ("letter_id", "organization_id")}
+    fields = {name: value for name, value in asdict(letter).items() if name != "letter_id"}
     fields["headers"] = [[name, value] for name, value in letter.headers]
-    return UpdateOne(key, {"$setOnInsert": fields}, upsert=True)
+    return UpdateOne({"_id": letter.letter_id}, {"$setOnInsert": fields}, upsert=True)
 
 
 async def find_page(
@@ -220,9 +222,9 @@ async def read_body(database: Database, letter: DeadLetter, session: MongoSessio
     if letter.size_bytes is None:
         return None
     piece_ids = [piece_id for piece_id, _ in _cut(letter.letter_id, letter.size_bytes)]
-    rows = database[BODIES].find(
-        {"_id": {"$in": piece_ids}, "organization_id": letter.organization_id}, session=session
-    )
+    # A body that was stored before the organization of its letter came into being has none.
+    owners = [letter.organization_id, None]
+    rows = database[BODIES].find({"_id": {"$in": piece_ids}, "organization_id": {"$in": owners}}, session=session)
     pieces = {row["_id"]: row["data"] async for row in rows}
     return b"".join(pieces[piece_id] for piece_id in piece_ids)
 

@@ -166,28 +166,33 @@ async def add_once(database: Database, messages: Mapping[ObjectId, NewMessage]) 
     )
 
 
-async def add_record(
-    database: Database,
-    session: MongoSession,
-    *,
-    topic: str,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]],
-    ordering: str,
-    seq: int = 0,
-    traceparent: str,
+@dataclass(frozen=True, slots=True)
+class ReceivedRecord:
+    """Record to send with the exact bytes with which it was received."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    traceparent: str
+
+
+async def add_records(
+    database: Database, session: MongoSession, records: Sequence[ReceivedRecord], *, ordering: str
 ) -> None:
-    """Add a message with the exact bytes of a record that was received."""
-    row = {
-        "topic": topic,
-        "key": key,
-        "value": value,
-        "headers": [list(header) for header in headers],
-        "traceparent": traceparent,
-        **_unsent(ordering, seq),
-    }
-    await database[NAME].insert_one(row, session=session)
+    """Add records, at least one, which are sent in this order."""
+    rows = [
+        {
+            "topic": record.topic,
+            "key": record.key,
+            "value": record.value,
+            "headers": [list(header) for header in record.headers],
+            "traceparent": record.traceparent,
+            **_unsent(ordering, seq),
+        }
+        for seq, record in enumerate(records)
+    ]
+    await database[NAME].insert_many(rows, session=session)
 
 
 def _new_row(message: NewMessage) -> Row:

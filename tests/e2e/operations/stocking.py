@@ -170,16 +170,10 @@ async def _add_unsendable_message(running: RunningSystem, organization_id: str) 
     key = f"{organization_id}/{REFUSED}".encode()
 
     async def add(session: MongoSession) -> None:
-        await outbox.add_record(
-            database,
-            session,
-            topic=topics.DOCUMENT_EVENTS.name,
-            key=key,
-            value=encode(event, source="/tests/upstream"),
-            headers=[],
-            ordering=f"refused/{organization_id}",
-            traceparent="",
+        received = outbox.ReceivedRecord(
+            topics.DOCUMENT_EVENTS.name, key, encode(event, source="/tests/upstream"), [], ""
         )
+        await outbox.add_records(database, session, [received], ordering=f"refused/{organization_id}")
         row = await database[outbox.NAME].find_one({"key": key}, session=session)
         assert row is not None
         # In the same transaction, so that no relay sends it.

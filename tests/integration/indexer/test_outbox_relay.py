@@ -197,16 +197,8 @@ async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database)
 
     async def work(session: MongoSession) -> None:
         for key, value in ((b"\xff\x00/", b"\xfe not JSON"), (None, None)):
-            await outbox.add_record(
-                database,
-                session,
-                topic="document-events",
-                key=key,
-                value=value,
-                headers=headers,
-                ordering=f"letter/{key!r}",
-                traceparent=TRACEPARENT,
-            )
+            received = outbox.ReceivedRecord("document-events", key, value, headers, TRACEPARENT)
+            await outbox.add_records(database, session, [received], ordering=f"letter/{key!r}")
 
     await in_transaction(database, work)
     producer = RecordingProducer()

@@ -19,7 +19,7 @@ from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.messaging.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
 from kb_shared.messaging.known_organizations import KnownOrganizations
-from kb_shared.mongo import dead_letters, outbox
+from kb_shared.mongo import api_keys, dead_letters, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.dead_letters import LetterFilter
 from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
@@ -275,3 +275,22 @@ async def test_a_dead_letter_that_can_not_be_stored_holds_up_no_other(database: 
     assert [type(outcome) for outcome in outcomes] == [type(None), UnicodeEncodeError, type(None)]
     _, total = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=9)
     assert total == 2
+
+
+async def test_a_letter_can_be_filed_again_after_its_organization_has_come_into_being(database: Database) -> None:
+    def create_publisher() -> DeadLetterPublisher:
+        return DeadLetterPublisher(
+            database,
+            Refusing({}, []),  # type: ignore[arg-type]
+            topic_prefix="",
+            organizations=KnownOrganizations(database),
+        )
+
+    value = envelope(data={"organization_id": "new"})
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"new/doc", value, (), 0)
+    await create_publisher().publish(record, reason="unknown-organization", detail="why")
+    await database[api_keys.NAME].insert_one({"_id": "k", "organization_id": "new"})
+    await create_publisher().publish(record, reason="unknown-organization", detail="why")
+    [letter], _ = await dead_letters.find_page(database, ["new", None], LetterFilter(), skip=0, limit=9)
+    assert letter.organization_id is None
+    assert await dead_letters.read_body(database, letter) == value

@@ -145,16 +145,8 @@ async def mark_ownerless_message_unsendable(api: KbApi, reason: str) -> None:
     ordering = uuid4().hex
 
     async def add(session: MongoSession) -> None:
-        await outbox.add_record(
-            api.database,
-            session,
-            topic=topics.DOCUMENT_EVENTS.name,
-            key=b"\xff",
-            value=b"whose?",
-            headers=[],
-            ordering=ordering,
-            traceparent="",
-        )
+        received = outbox.ReceivedRecord(topics.DOCUMENT_EVENTS.name, b"\xff", b"whose?", [], "")
+        await outbox.add_records(api.database, session, [received], ordering=ordering)
 
     await in_transaction(api.database, add)
     for message in await outbox.find_unsent(api.database, range(outbox.BUCKETS), limit=10_000):
