@@ -356,6 +356,26 @@ MUTANTS: Final = (
         caught_by=in_file("tests/unit/dead_letters/test_find_owner.py", "test_whose_a_record_is"),
     ),
     Mutant(
+        "record-with-neither-key-nor-value-can-not-be-sent",
+        "shared/kb_shared/kafka/producer.py",
+        old="value = _NO_VALUE if message.key is None and message.value is None else message.value",
+        new="value = message.value",
+        caught_by=in_file(
+            "tests/integration/kafka/test_producer_and_topics.py",
+            "test_a_message_with_neither_key_nor_value_arrives_as_it_is",
+        ),
+    ),
+    Mutant(
+        "message-that-can-not-be-sent-ends-the-sender",
+        "shared/kb_shared/kafka/producer.py",
+        old="except (AssertionError, TypeError, ValueError) as error:",
+        new="except KeyError as error:",
+        caught_by=in_file(
+            "tests/integration/kafka/test_producer_and_topics.py",
+            "test_what_the_client_library_can_not_send_is_refused_and_the_next_message_is_sent",
+        ),
+    ),
+    Mutant(
         "refusal-is-announced-by-its-key-alone",
         _DEAD_LETTERS,
         old="            owner = Owner(letter.organization_id, letter.document_id)\n",

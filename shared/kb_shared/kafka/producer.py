@@ -15,7 +15,7 @@ from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.client_shutdown import shut_down_client
 from kb_shared.kafka.headers import Headers, to_wire
 from kb_shared.kafka.retries import pause_s
-from kb_shared.kafka.send_errors import REFUSALS, needs_new_client, translate_error
+from kb_shared.kafka.send_errors import REFUSALS, InvalidRecordError, needs_new_client, translate_error
 from kb_shared.kafka.send_spans import begin_send_span, end_send_spans, name_parent
 from kb_shared.kafka_connection.clients import producer_client
 from kb_shared.kafka_connection.connection import Compression, KafkaConnection
@@ -26,6 +26,14 @@ OLD_CLIENT_WITHIN_S: Final = 5.0
 CLOSE_WITHIN_S: Final = 1.0
 
 log = structlog.get_logger()
+
+
+_NO_VALUE: Final = object()
+"""Null value of a record without a key. Kafka takes such records, the client library refuses to send them."""
+
+
+def _serialize_value(value: Any) -> Any:
+    return None if value is _NO_VALUE else value
 
 
 DeliveryOutcome: TypeAlias = TransientError | MessageRefused | None
@@ -95,6 +103,7 @@ class Producer:
             "compression_type": None if compression == "none" else compression,
             "max_request_size": max_request_bytes,
             "max_batch_size": max_batch_bytes,
+            "value_serializer": _serialize_value,
             "request_timeout_ms": request_timeout_ms,
         }
         self._start_timeout_s = request_timeout_ms / 1000
@@ -248,9 +257,14 @@ class Producer:
 
     async def _queue(self, delivery: _Delivery, client: Any) -> None:
         message = delivery.message
-        acknowledgement: asyncio.Future[Any] = await client.send(
-            message.topic, key=message.key, value=message.value, headers=to_wire(message.headers)
-        )
+        value = _NO_VALUE if message.key is None and message.value is None else message.value
+        try:
+            acknowledgement: asyncio.Future[Any] = await client.send(
+                message.topic, key=message.key, value=value, headers=to_wire(message.headers)
+            )
+        except (AssertionError, TypeError, ValueError) as error:
+            # The client library would refuse the same message for ever.
+            raise InvalidRecordError from error
         delivery.client = client
         self._unacknowledged.setdefault(delivery)
         acknowledgement.add_done_callback(partial(self._on_acknowledgement, delivery, client))

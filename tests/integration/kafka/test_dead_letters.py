@@ -83,6 +83,35 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     assert len(headers["x-detail"] or b"") == MAX_DETAIL_CHARACTERS
 
 
+async def test_a_record_with_neither_key_nor_value_does_not_stop_its_partition(
+    stream: Stream, database: Database, producer: Producer
+) -> None:
+    @dataclass
+    class RefusingWithoutValue(Recorder):
+        async def handle(self, record: Record) -> None:
+            if record.value is None:
+                raise Rejected("no-value", "the message has no value")
+            await super().handle(record)
+
+    for value in (None, b"good"):
+        # One partition, so that the good one is behind it.
+        await producer.send(stream.topic, None, value=value)
+    handler, letter_reader = RefusingWithoutValue(), CollectingRecorder()
+    publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
+    letters = stream.consumer(
+        letter_reader,
+        Letters(),
+        topics=[stream.prefix + topics.DEAD_LETTERS.name],
+        group_id=f"{stream.group}-letters",
+        **BRIEF_SESSION,
+    )
+    async with running(stream.consumer(handler, publisher, **BRIEF_SESSION)), running(letters):
+        await until(lambda: handler.handled == ["good"])
+        await stream.until_committed(2)
+        await until(lambda: len(letter_reader.records) == 1)
+    assert (letter_reader.records[0].key, letter_reader.records[0].value) == (None, None)
+
+
 @dataclass
 class Refusing:
     """A Kafka whose topics take fewer bytes than the contract says."""

@@ -77,6 +77,28 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
     assert got[201].headers == (("x", b"\xfe"), ("x", None), ("traceparent", None))
 
 
+async def test_a_message_with_neither_key_nor_value_arrives_as_it_is(stream: Stream) -> None:
+    got: list[tuple[bytes | None, bytes | None]] = []
+
+    class CollectingRecorder(Recorder):
+        async def handle(self, record: Record) -> None:
+            got.append((record.key, record.value))
+
+    async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
+        for key, value in ((None, None), (None, b""), (b"", None), (b"", b"")):
+            await producer.send(stream.topic, key, value=value, headers={"x-reason": "no-value"})
+    async with running(stream.consumer(CollectingRecorder(), Letters())):
+        await until(lambda: len(got) == 4)
+    assert set(got) == {(None, None), (None, b""), (b"", None), (b"", b"")}
+
+
+async def test_what_the_client_library_can_not_send_is_refused_and_the_next_message_is_sent(stream: Stream) -> None:
+    async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
+        with pytest.raises(PermanentError):
+            await producer.send(stream.topic, b"k", value="no bytes")  # type: ignore[arg-type]  # as a bug would
+        await producer.send(stream.topic, b"k", value=b"bytes")
+
+
 async def test_messages_are_compressed_with_the_codec_that_was_set_and_all_codecs_are_read(stream: Stream) -> None:
     handler = Recorder()
     text = "the same words again and again " * 20
