@@ -1,12 +1,22 @@
 """The envelope: CloudEvents 1.0. This system sends JSON in structured mode, in UTF-8 without ASCII escapes."""
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from kb_contracts.errors import Rejected
 from kb_contracts.event_forms import EventHeaders, check_json_media_type, read_event
@@ -40,8 +50,30 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("is outside of the calendar in UTC") from None
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
-"""A time with its offset, kept in UTC: MongoDB does, and at either end of the calendar not every time has one."""
+def _plausible(given: Any) -> Any:
+    """Refuse a number of seconds or milliseconds that is most likely none: a year, a day, a date without hyphens."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number and not (isinstance(given, str) and _NUMBER.fullmatch(given)):
+        return given
+    try:
+        moment = _NUMERIC_TIME.validate_python(given)
+    except ValidationError:
+        # The reason is that of any wrong time.
+        return given
+    if not _EARLIEST_NUMBER <= moment < _LATEST_NUMBER:
+        raise ValueError("must be a date-time such as 2026-01-31T12:00:00Z, and not a number of another kind")
+    return given
+
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]*)?")
+_NUMERIC_TIME: Final = TypeAdapter(AwareDatetime)
+_EARLIEST_NUMBER: Final = datetime(1980, 1, 1, tzinfo=UTC)
+_LATEST_NUMBER: Final = datetime(2100, 1, 1, tzinfo=UTC)
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc), BeforeValidator(_plausible)]
+"""A time with its offset, kept in UTC: MongoDB does, and at either end of the calendar not every time has one.
+
+A number, also as text, counts seconds or milliseconds since 1970, if that gives a time from 1980 to 2099.
+"""
 
 
 class Envelope(BaseModel):

@@ -64,9 +64,9 @@ class Page(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    page: int = Field(ge=0, lt=2**31)
-    start: int = Field(ge=0, lt=2**31)
-    end: int = Field(ge=0, lt=2**31)
+    page: StrictInt = Field(ge=0, lt=2**31)
+    start: StrictInt = Field(ge=0, lt=2**31)
+    end: StrictInt = Field(ge=0, lt=2**31)
 
 
 class DocumentEvent(Payload):

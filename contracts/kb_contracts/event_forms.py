@@ -11,6 +11,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from kb_contracts import strict_json
@@ -76,14 +77,13 @@ def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> It
 
 
 def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator[RawEvent]:
+    attributes = _read_clear_attributes(headers)
     try:
         document = _parse(value or b"")
     except Rejected:
+        if attributes:
+            yield attributes
         return
-    try:
-        attributes = _read_attributes(headers)
-    except Rejected:
-        attributes = {}
     for item in document if isinstance(document, list) else [document]:
         inner = _remove_wrappings(item)
         try:
@@ -91,7 +91,21 @@ def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator
         except Rejected:
             if isinstance(inner, dict):
                 data = inner if "organization_id" in inner else inner.get("data", inner)
-                yield {**attributes, "data": _remove_wrappings(data)}
+                own = {name: inner[name] for name in _REQUIRED if name in inner} if _is_event(inner) else {}
+                yield {**attributes, **own, "data": _remove_wrappings(data)}
+            else:
+                yield attributes
+
+
+def _read_clear_attributes(headers: EventHeaders) -> RawEvent:
+    """Read the attributes in headers that can be read and occur with one value."""
+    attributes: RawEvent = {}
+    for name in _REQUIRED:
+        with suppress(Rejected):
+            attributes |= _read_attributes(
+                [each for each in headers if each[0].lower() in (f"ce_{name}", f"ce-{name}")]
+            )
+    return attributes
 
 
 def find_content_type(headers: EventHeaders) -> str | None:
@@ -223,8 +237,10 @@ def _with_data(event: Mapping[str, Any], data: Any, *, was_wrapped: bool) -> Raw
 
 def _data_of(event: Mapping[str, Any]) -> Any:
     encoded = event.get("data_base64")
-    if encoded is None or event.get("data") is not None:
+    if encoded is None:
         return event.get("data")
+    if event.get("data") is not None:
+        raise Rejected("bad-envelope", "the event has data and data_base64; send one of them")
     try:
         return _parse(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError, TypeError):

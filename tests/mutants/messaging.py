@@ -427,8 +427,8 @@ MUTANTS: Final = (
     Mutant(
         "binary-mode-is-not-read",
         "contracts/kb_contracts/event_forms.py",
-        old="        if attributes:\n",
-        new="        if False:\n",
+        old="        if attributes:\n            return",
+        new="        if False:\n            return",
         caught_by=in_file("tests/unit/contracts/test_event_forms.py", "test_an_event_is_the_same_in_each_form"),
     ),
     Mutant(

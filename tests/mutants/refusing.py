@@ -11,6 +11,13 @@ _PRIVATE: Final = "test_no_part_of_a_private_text_is_repeated"
 
 MUTANTS: Final = (
     Mutant(
+        "years-are-seconds",
+        "contracts/kb_contracts/cloudevents.py",
+        old="if not _EARLIEST_NUMBER <= moment < _LATEST_NUMBER:",
+        new="if False:",
+        caught_by=in_file("tests/unit/contracts/test_event_forms.py", "test_a_number_is_a_time_only_if_it_can_be_one"),
+    ),
+    Mutant(
         "reason-repeats-names-of-the-author",
         f"{_REASONS}/field_reasons.py",
         old="isinstance(part, int) or not node.is_private or part in node.field_names()",

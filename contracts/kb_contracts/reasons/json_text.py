@@ -29,6 +29,8 @@ _FORMATS: Final[Mapping[bytes, str]] = {
     b"PK\x03\x04": "a zip file",
     b"%PDF-": "a PDF file",
 }
+_BINARY_MAPS: Final = frozenset({*range(0x80, 0xA0), *range(0xA0, 0xC0), 0xDC, 0xDD, 0xDE, 0xDF})
+"""First bytes of lists and objects of MessagePack and CBOR."""
 _COMPRESSED: Final = " data"
 _WORDS_OF_OTHERS: Final = re.compile(r"None|True|False|undefined|nan|inf|NULL|TRUE|FALSE")
 _BINARY: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -67,6 +69,8 @@ def to_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         position, byte = error.start, value[error.start]
+        if position == 0 and byte in _BINARY_MAPS:
+            raise NotUtf8("it is binary data, such as MessagePack or CBOR: publish plain JSON") from None
         raise NotUtf8(
             f"byte {position} (0x{byte:02X}) is not UTF-8, in which JSON is written: encode the text as UTF-8"
         ) from None

@@ -152,7 +152,9 @@ def unknown_choice(value: object, known: Sequence[str]) -> str:
     choices = _choices(known)
     message = wrong_kind(choices.kinds(), value, choices)
     nearest = _nearest(value, known) if isinstance(value, str) else None
-    return f"{message}: did you mean {nearest}?" if nearest else message
+    # What deletes is not suggested to a sender that may have meant anything else.
+    is_safe = nearest is not None and ("delet" not in nearest or "delet" in str(value).lower())
+    return f"{message}: did you mean {nearest}?" if is_safe else message
 
 
 def any_of(kinds: Sequence[str]) -> str:

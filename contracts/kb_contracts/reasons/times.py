@@ -9,7 +9,7 @@ _FORM: Final = re.compile(
     r"(?P<rest>.*)",
     re.ASCII | re.DOTALL,
 )
-_OFFSET: Final = re.compile(r"[Zz]|[+-]\d{2}:?\d{2}", re.ASCII)
+_OFFSET: Final = re.compile(r"[Zz]|[+-](?P<hours>\d{2}):?(?P<minutes>\d{2})", re.ASCII)
 _ZONE_NAME: Final = re.compile(r" ?(?P<name>[A-Z]{2,5}|[A-Z][a-z]+(?:/[A-Za-z_]+)+)", re.ASCII)
 _BRACKETS: Final = re.compile(r"(?:[Zz]|[+-]\d{2}:?\d{2})?\[[A-Za-z0-9_+/-]{1,40}\]", re.ASCII)
 _WEEKDAY: Final = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? ", re.ASCII)
@@ -69,7 +69,11 @@ def _fault_of_zone(rest: str) -> str | None:
     if name := _ZONE_NAME.fullmatch(rest):
         is_utc = name["name"] in {"GMT", "UTC"}
         return f"a zone has no name: write {'Z' if is_utc else 'its offset such as +01:00'} instead of {name['name']}"
-    return "it is outside of the years 1 to 9999 in UTC" if _OFFSET.fullmatch(rest) else None
+    if (offset := _OFFSET.fullmatch(rest)) is None:
+        return None
+    if int(offset["hours"] or 0) > 23 or int(offset["minutes"] or 0) > 59:
+        return "there is no such offset"
+    return "it is outside of the years 1 to 9999 in UTC"
 
 
 def _is_day(text: str) -> bool:

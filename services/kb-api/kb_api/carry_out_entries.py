@@ -7,19 +7,21 @@ were carried out. The one that lost the batch stops at its next change.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kb_contracts.api.batches import RefusedEntry
 from kb_contracts.identifiers import is_identifier
-from kb_contracts.reasons.field_reasons import reasons
+from kb_contracts.reasons.field_reasons import reasons, why_not
 from kb_shared import failpoints
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.changes import batch_entry, find_outcome
 from kb_shared.http.idempotency import KEY_IN_USE
-from kb_shared.http.problems import as_request_error, invalid, invalid_field
+from kb_shared.http.problems import as_request_error, invalid
 from kb_shared.mongo.database import mongo_errors
+
+_OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
 
 UncheckedEntry: TypeAlias = Mapping[str, Any]
 Entry = TypeVar("Entry", bound=BaseModel)
@@ -55,7 +57,7 @@ async def carry_out_entries(
             continue
         try:
             if each is not given:
-                raise invalid_field("entry", "must be an object")
+                raise invalid(why_not(_OBJECT, given), whole="value")
             entry = parse(each)
             if failure is not None:
                 raise failure
@@ -77,7 +79,7 @@ def parse_entry(model: type[Entry], sent: UncheckedEntry) -> Entry:
     try:
         return model.model_validate(sent)
     except ValidationError as error:
-        raise invalid(reasons(error, model), whole="entry") from None
+        raise invalid(reasons(error, model), whole="value") from None
 
 
 def usable_id(sent: UncheckedEntry, field: str) -> str | None:

@@ -14,6 +14,7 @@ from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from kb_contracts.api.problems import STATUSES
 from kb_contracts.reasons.field_reasons import FieldReason, reasons_of
@@ -132,12 +133,17 @@ async def _routing_error(request: Request, error: Exception) -> JSONResponse:
         return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         detail = "This path does not support this method. See the `Allow` header."
-        return problem(
-            request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail=detail, headers=error.headers
-        )
+        headers = {"Allow": ", ".join(_allowed_methods(request))}
+        return problem(request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail=detail, headers=headers)
     return problem(
         request, error.status_code, "bad-request", detail="The request can't be read.", headers=error.headers
     )
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with the path of a request. The router knows those of the first one only."""
+    matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
 
 
 async def _expected_error(request: Request, error: Exception) -> JSONResponse:

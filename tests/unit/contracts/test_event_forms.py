@@ -191,6 +191,12 @@ REFUSED: dict[str, tuple[bytes | None, EventHeaders, str, str]] = {
     "EventBridge": (dump({"detail-type": "x", "source": "y", "detail": EVENT}), [], "bad-envelope", "EventBridge"),
     "SNS": (dump({"Type": "Notification", "MessageId": "1", "Message": "{}"}), [], "bad-envelope", "SNS"),
     "Pub/Sub": (dump({"message": {"data": ""}, "subscription": "s"}), [], "bad-envelope", "Pub/Sub"),
+    "data twice": (
+        dump(EVENT | {"data_base64": base64.b64encode(dump(DATA)).decode()}),
+        [],
+        "bad-envelope",
+        "send one of them",
+    ),
     "a number": (b"17", [], "bad-envelope", "a number"),
     "null": (b"null", [], "bad-envelope", "null"),
     "a text": (b'"hello"', [], "bad-envelope", "a JSON text"),
@@ -267,3 +273,63 @@ def test_whatever_a_record_holds_it_is_an_event_or_a_refusal(value: bytes | None
     except Rejected as rejected:
         rejected.reason.encode("ascii")
         rejected.detail.encode()
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (1_769_860_800, datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("1769860800000", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        (1_769_860_800.5, datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)),
+        ("2026", None),
+        (2026, None),
+        (20_260_131, None),
+        ("20260131120000", None),
+        (20_483, None),
+        (86_400_000, None),
+        (0, None),
+        (-1, None),
+        (1_769_860_800_000_000, None),
+        ("9" * 40, None),
+    ],
+)
+def test_a_number_is_a_time_only_if_it_can_be_one(given: object, stored: datetime | None) -> None:
+    value = dump(EVENT | {"data": DATA | {"upload_date": given, "metadata": {"d": {"$date": given}}}})
+    if stored is not None:
+        _, event = decode(value, DOCUMENT_EVENTS)
+        assert isinstance(event, OcrCompleted)
+        assert event.upload_date == stored
+        return
+    with pytest.raises(Rejected, match="upload_date: must be a date-time such as 2026-01-31T12:00:00Z"):
+        decode(value, DOCUMENT_EVENTS)
+    _, event = decode(dump(EVENT | {"data": DATA | {"metadata": {"d": {"$date": given}}}}), DOCUMENT_EVENTS)
+    assert isinstance(event, OcrCompleted)
+    assert (event.metadata, bool(event.metadata_warnings)) == ({}, True)
+
+
+@pytest.mark.parametrize("page", [{"page": "1"}, {"page": True}, {"page": 1.0}, {"start": "0"}, {"end": 3.0}])
+def test_the_numbers_of_pages_are_integers(page: dict[str, object]) -> None:
+    with pytest.raises(Rejected, match="must be an integer"):
+        decode(dump(EVENT | {"data": DATA | {"pages": [{"page": 1, "start": 0, "end": 3} | page]}}), DOCUMENT_EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b'{"document_id": "d"}', binary()),
+        (b'{"a":1,}', binary()),
+        (b"\xff", binary()),
+        (b"[1]", binary()),
+        (None, binary()),
+        (dump(DATA), binary(("ce_source", b"\xff"))),
+        (dump(DATA), binary(("ce_source", b"/other"))),
+        (dump(without("data", data_base64="!!")), []),
+        (dump(without("data", data_base64=base64.b64encode(b"\x1f\x8b").decode())), []),
+        (dump(EVENT | {"data_base64": "e30="}), []),
+    ],
+)
+def test_the_id_of_a_refused_event_is_known_if_it_can_be_read(value: bytes | None, headers: EventHeaders) -> None:
+    with pytest.raises(Rejected):
+        decode(value, DOCUMENT_EVENTS, headers=headers)
+    event = next(read_events_leniently(value, headers))
+    assert (event["id"], event["type"]) == ("e1", OCR.TYPE)
