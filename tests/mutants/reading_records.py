@@ -11,6 +11,7 @@ _REDRIVE: Final = "services/kb-api/kb_api/redrive_dead_letter.py"
 
 _TESTS: Final = "tests/unit/kafka_connection/test_fetched_batches.py"
 _ASSIGNMENTS: Final = "tests/unit/kafka/test_partition_assignment.py"
+_SESSIONS: Final = "tests/unit/kafka/test_session.py"
 _SUBSCRIBER: Final = "tests/integration/kafka/test_event_subscriber.py"
 _LETTERS: Final = "tests/integration/kb_api/test_dead_letters.py"
 
@@ -74,10 +75,38 @@ MUTANTS: Final = (
     Mutant(
         "offsets-of-a-dead-letter-are-read-again",
         _ASSIGNMENT,
-        old="                tracker.advance(record.unreadable.last_offset + 1)\n",
+        old="                tracker.cover(record.offset, unreadable.last_offset)\n",
         new="",
         caught_by=in_file(
             _ASSIGNMENTS, "test_bytes_that_can_not_be_read_become_one_dead_letter_and_all_their_offsets_are_committed"
+        ),
+    ),
+    Mutant(
+        "fetch-begins-among-the-offsets-of-a-dead-letter",
+        "shared/kb_shared/kafka/session.py",
+        old="            self._positions.seek(partition, unreadable.last_offset + 1)\n",
+        new="            pass\n",
+        caught_by=in_file(
+            _SESSIONS,
+            "test_reading_goes_on_behind_bytes_that_can_not_be_read_whatever_is_paused_before_the_next_poll",
+        ),
+    ),
+    Mutant(
+        "bytes-that-are-found-again-free-the-records-before-them",
+        _ASSIGNMENT,
+        old="if unreadable and self.ledger.has_covered(",
+        new="if False and self.ledger.has_covered(",
+        caught_by=in_file(
+            _ASSIGNMENTS, "test_bytes_that_are_found_again_by_a_fetch_among_their_offsets_free_no_record_before_them"
+        ),
+    ),
+    Mutant(
+        "bytes-of-a-new-log-are-taken-for-those-of-the-old-one",
+        "shared/kb_shared/kafka/offsets.py",
+        old="return self.next_offset == self._covered.stop and ",
+        new="return ",
+        caught_by=in_file(
+            _ASSIGNMENTS, "test_bytes_of_a_log_that_was_created_again_are_not_taken_for_those_of_the_old_one"
         ),
     ),
     Mutant(

@@ -30,6 +30,8 @@ class OffsetTracker:
         """Offset after the last record that has come or is known not to exist."""
         self.committed: int | None = first_offset
         """Offset that the group would resume from; None if it has none."""
+        self._covered = range(0)
+        """Offsets of the last record that has come for more than its own."""
 
     def begin(self, offset: int, *, at: float = 0.0, written_at: float = 0.0) -> None:
         """Record that the record at `offset` has come.
@@ -50,6 +52,15 @@ class OffsetTracker:
     def advance(self, offset: int) -> None:
         """Record that no further record before `offset` will come."""
         self.next_offset = max(self.next_offset, offset)
+
+    def cover(self, offset: int, last_offset: int) -> None:
+        """Record that the record at `offset` has come for all offsets up to `last_offset`."""
+        self._covered = range(offset, last_offset + 1)
+        self.advance(last_offset + 1)
+
+    def has_covered(self, offset: int, last_offset: int) -> bool:
+        """Return whether the last record has come for these offsets as well."""
+        return self.next_offset == self._covered.stop and offset in self._covered and last_offset in self._covered
 
     def finish(self, offset: int) -> None:
         """Record that the record at `offset` is finished. Idempotent."""
@@ -110,6 +121,11 @@ class OffsetLedger:
             tracker = self._trackers[partition] = OffsetTracker(offset)
         tracker.begin(offset, at=at, written_at=written_at)
         return tracker
+
+    def has_covered(self, partition: TopicPartition, offset: int, last_offset: int) -> bool:
+        """Return whether the last record of `partition` has come for these offsets as well."""
+        tracker = self._trackers.get(partition)
+        return tracker is not None and tracker.has_covered(offset, last_offset)
 
     def committable(self) -> dict[TopicPartition, int]:
         """Return the offsets that are safe and not yet committed."""

@@ -131,16 +131,20 @@ class PartitionAssignment:
         now = time.monotonic()
         for record in records:
             partition = record.topic_partition
+            unreadable = record.unreadable
+            if unreadable and self.ledger.has_covered(partition, record.offset, unreadable.last_offset):
+                # A fetch that began among these offsets found the same bytes again.
+                continue
             ordering_key = self._ordering_key(record)
             tracker = self.ledger.begin(partition, record.offset, at=now, written_at=_estimate_written_at(record))
             size_bytes = record.size_bytes
             item = InFlightRecord(record, ordering_key, tracker, held_bytes=size_bytes + RECORD_OVERHEAD_BYTES)
             self._held_bytes += item.held_bytes
             scheduler = self._scheduler
-            if record.unreadable is not None:
+            if unreadable is not None:
                 # With its dead letter all its offsets are done with.
-                tracker.advance(record.unreadable.last_offset + 1)
-                item.dead_letter_reason = name_unreadable(record.unreadable.detail)
+                tracker.cover(record.offset, unreadable.last_offset)
+                item.dead_letter_reason = name_unreadable(unreadable.detail)
                 scheduler = self._dead_letters
             scheduler.add(item, ordering_key, self.lanes[partition], size_bytes=size_bytes)
         self._start_ready_records()

@@ -109,7 +109,7 @@ class Positions:
         for partition, start in cut.items():
             if assignment.open:
                 assignment.ledger.trackers()[partition].advance(start.position)
-                self._seek(partition, start.position)
+                self.seek(partition, start.position)
         others = {each for each, offset in offsets.items() if each.topic in replaced or offset > ends[each]}
         await self.restart(assignment, others)
 
@@ -144,13 +144,18 @@ class Positions:
         self._topic_ids.update(topic_ids)
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
-            self._seek(partition, start.position)
+            self.seek(partition, start.position)
 
     def begin(self, assignment: PartitionAssignment, starts: Mapping[TopicPartition, PartitionStart]) -> None:
         """Start reading at the positions that `find` returned."""
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
-            self._seek(partition, start.position)
+            self.seek(partition, start.position)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on reading at `offset`. What the client library has fetched of the partition is discarded."""
+        with client_errors():
+            self._client.seek(ClientTopicPartition(*partition), offset)
 
     def mark(self, topic: str) -> str:
         """Return the metadata of a commit for `topic`, which names the log of its offset."""
@@ -185,10 +190,6 @@ class Positions:
 
     async def _read_ids(self, topics: Collection[str]) -> dict[str, UUID]:
         return await read_topic_ids(self._client._client, topics)  # noqa: SLF001  # public nowhere
-
-    def _seek(self, partition: TopicPartition, offset: int) -> None:
-        with client_errors():
-            self._client.seek(ClientTopicPartition(*partition), offset)
 
     async def _report(
         self, *, replaced: Mapping[TopicPartition, PartitionStart], skipped: Mapping[TopicPartition, PartitionStart]

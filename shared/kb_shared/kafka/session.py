@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -190,8 +190,14 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             if self._running_assignment() is not None:
                 self._polled_at = time.monotonic()
             # No await between the return of the client library and here: the records are of this assignment.
-            for batch in batches.values():
-                self._open_assignment().admit(_record(message) for message in batch)
+            for partition, messages in batches.items():
+                self._admit(TopicPartition(*partition), [_record(message) for message in messages])
+
+    def _admit(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+        self._open_assignment().admit(records)
+        if records and (unreadable := records[-1].unreadable) is not None:
+            # The client library is behind one of its offsets, and would fetch the others if it is paused now.
+            self._positions.seek(partition, unreadable.last_offset + 1)
 
     async def _poll(self) -> Mapping[Any, Any]:
         try:

@@ -425,6 +425,35 @@ async def test_no_offset_of_bytes_that_can_not_be_read_is_committed_before_their
     await until(lambda: setting.handler.handled == [0, 7] and setting.broker.committed == {ZERO: 1})
 
 
+async def test_bytes_that_are_found_again_by_a_fetch_among_their_offsets_free_no_record_before_them(
+    open_assignment: OpenAssignment,
+) -> None:
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        if entry.offset == 0:
+            await go_on.wait()
+
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit([record(0), replace(record(1), unreadable=UnreadableRecords("", last_offset=10))])
+    setting.assignment.admit([replace(record(2), unreadable=UnreadableRecords("", last_offset=10)), record(11, "b/1")])
+    await until(lambda: setting.handler.handled == [11] and len(setting.dead_letters.letters) == 1)
+    assert setting.assignment.ledger.first_unfinished()[ZERO].offset == 0
+    go_on.set()
+    await until(lambda: setting.broker.committed == {ZERO: 12})
+    assert [offset for offset, _, _ in setting.dead_letters.letters] == [1]
+
+
+async def test_bytes_of_a_log_that_was_created_again_are_not_taken_for_those_of_the_old_one(
+    open_assignment: OpenAssignment,
+) -> None:
+    setting = open_assignment(FakeHandler())
+    setting.assignment.admit([replace(record(1), unreadable=UnreadableRecords("", last_offset=10)), record(11)])
+    setting.assignment.admit([replace(record(2), unreadable=UnreadableRecords("", last_offset=10))])
+    await until(lambda: [offset for offset, _, _ in setting.dead_letters.letters] == [1, 2])
+    await until(lambda: setting.broker.committed == {ZERO: 11})
+
+
 @pytest.mark.parametrize("timestamp_ms", [-1, 0, 1_767_225_600, 2**62, -(2**63)])
 async def test_a_record_whose_time_can_not_be_right_is_as_old_as_its_arrival(
     open_assignment: OpenAssignment, timestamp_ms: int

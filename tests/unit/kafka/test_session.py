@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,10 @@ from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
 from kb_shared.kafka_connection.connection import KafkaConnection
-from tests.unit.kafka.fakes import TOPIC, FakeDeadLetters, FakeHandler
+from kb_shared.kafka_connection.fetched_batches import UnreadableRecords
+from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
+
+ZERO = TopicPartition(TOPIC, 0)
 
 
 @pytest.fixture
@@ -68,6 +72,28 @@ async def test_a_client_that_can_not_be_stopped_ends_its_session_and_not_the_pro
     assert connection.cancelled()
     monkeypatch.undo()
     await session._client.stop()
+
+
+async def test_reading_goes_on_behind_bytes_that_can_not_be_read_whatever_is_paused_before_the_next_poll(
+    session: ConsumerSession, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions: list[int] = []
+
+    async def find_nothing(_: object) -> None:
+        pass
+
+    monkeypatch.setattr(session, "_find_positions", find_nothing)
+    monkeypatch.setattr(session._commits, "commit", FakeBroker().commit)
+    monkeypatch.setattr(session._client, "pause", lambda _: None)
+    monkeypatch.setattr(session._client, "seek", lambda _, offset: positions.append(offset))
+    await session.on_partitions_assigned([ZERO])
+    positions.clear()
+    unreadable = replace(record(1), unreadable=UnreadableRecords("", last_offset=10))
+    session._admit(ZERO, [record(0), unreadable, record(11)])
+    assert positions == [], "the client library goes on behind the last record itself"
+    session._admit(ZERO, [record(12), replace(unreadable, offset=13, unreadable=UnreadableRecords("", last_offset=20))])
+    assert positions == [21]
+    await session.run(stop)
 
 
 async def test_the_ids_of_topics_outlive_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
