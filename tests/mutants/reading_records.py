@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 _FETCHED: Final = "shared/kb_shared/kafka_connection/fetched_batches.py"
 _BATCHES: Final = "shared/kb_shared/kafka_connection/record_batches.py"
+_RECORDS: Final = "shared/kb_shared/kafka_connection/batch_records.py"
 _ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _REDRIVE: Final = "services/kb-api/kb_api/redrive_dead_letter.py"
 
@@ -60,10 +61,31 @@ MUTANTS: Final = (
     ),
     Mutant(
         "header-name-of-any-bytes-costs-the-record",
-        _BATCHES,
+        _RECORDS,
         old='errors="backslashreplace"',
         new='errors="strict"',
         caught_by=in_file(_TESTS, "test_a_header_name_that_is_not_utf8_costs_no_record"),
+    ),
+    Mutant(
+        "any-number-of-headers-is-kept",
+        _RECORDS,
+        old="    if count > MAX_RECORD_HEADERS:\n",
+        new="    if False:\n",
+        caught_by=in_file(_TESTS, "test_a_record_with_more_headers_than_are_kept_is_set_aside_before_they_take_memory"),
+    ),
+    Mutant(
+        "headers-of-many-records-fill-the-memory",
+        _BATCHES,
+        old="            if headers > MAX_BATCH_HEADERS:\n",
+        new="            if False:\n",
+        caught_by=in_file(_TESTS, "test_a_batch_with_too_many_headers_is_not_read_record_by_record"),
+    ),
+    Mutant(
+        "headers-take-no-memory",
+        "shared/kb_shared/kafka/record.py",
+        old=" + _HEADER_OVERHEAD_BYTES",
+        new="",
+        caught_by=in_file(_TESTS, "test_headers_count_with_the_memory_that_they_take"),
     ),
     Mutant(
         "missing-records-are-not-missed",

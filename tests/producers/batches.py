@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 
-from kb_shared.kafka_connection.record_batches import BatchHeader, find_end, parse_header
+from kb_shared.kafka_connection.batch_header import BatchHeader, find_end, parse_header
 from tests.producers.asyncapi import violations
 
 

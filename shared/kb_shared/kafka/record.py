@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kb_shared.kafka.headers import RecordHeaders
 from kb_shared.kafka_connection.fetched_batches import UnreadableRecords
+
+_HEADER_OVERHEAD_BYTES: Final = 80
+"""Memory that a header takes in addition to its bytes."""
 
 
 class TopicPartition(NamedTuple):
@@ -42,7 +45,7 @@ class Record:
     @property
     def size_bytes(self) -> int:
         """Return the bytes of key, value and headers, which the record takes in memory."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        headers = sum(len(name) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
 

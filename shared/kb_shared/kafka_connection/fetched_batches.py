@@ -15,25 +15,15 @@ from typing import Any, Final, NamedTuple
 import structlog
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from kb_shared.kafka_connection.record_batches import (
-    Batch,
-    BatchHeader,
-    BatchRecord,
-    DamagedRecords,
-    UnreadableBatch,
-    find_end,
-    has_checksum,
-    parse_header,
-    read_batch,
-)
+from kb_shared.kafka_connection.batch_header import FORMAT, BatchHeader, find_end, has_checksum, parse_header
+from kb_shared.kafka_connection.batch_records import BatchRecord
+from kb_shared.kafka_connection.record_batches import Batch, DamagedRecords, UnreadableBatch, read_batch
 
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 """Decompressed bytes after which the rest of a response is left out. It is fetched again."""
 # A name that no producer can know.
 _MARK: Final = f"unreadable-{secrets.token_hex(16)}"
 _ANY_BATCH_BYTES: Final = 2**30
-_FORMAT: Final = 2
-"""Format of batches since Kafka 0.11 (magic)."""
 _LAST_OFFSET_AT: Final = 23
 _MAX_DELTA: Final = 2**31
 
@@ -250,7 +240,7 @@ def _find_last_offset(fetched: _PartitionAnswer) -> int:
 def _parse_intact_header(data: bytes, start: int) -> BatchHeader | None:
     """Return the header of a batch that has its checksum; None if it has not, or has another format."""
     header = parse_header(data, start)
-    if header is None or header.magic != _FORMAT or (end := find_end(data, start)) is None:
+    if header is None or header.magic != FORMAT or (end := find_end(data, start)) is None:
         return None
     return header if has_checksum(data[start:end], header) else None
 
@@ -269,7 +259,7 @@ def _build(record: BatchRecord | None, base_offset: int, *, last_offset: int, he
     Its checksum is not set, because the library does not check it any more.
     """
     builder = DefaultRecordBatchBuilder(
-        magic=_FORMAT,
+        magic=FORMAT,
         compression_type=0,
         is_transactional=header is not None and header.is_transactional,
         producer_id=-1 if header is None else header.producer_id,

@@ -437,7 +437,7 @@ async def test_bytes_that_are_found_again_by_a_fetch_among_their_offsets_free_no
     setting = open_assignment(FakeHandler(effect))
     setting.assignment.admit([record(0), replace(record(1), unreadable=UnreadableRecords("", last_offset=10))])
     setting.assignment.admit([replace(record(2), unreadable=UnreadableRecords("", last_offset=10)), record(11, "b/1")])
-    await until(lambda: setting.handler.handled == [11] and len(setting.dead_letters.letters) == 1)
+    await until(lambda: setting.handler.handled == [11] and setting.dead_letters.letters != [])
     assert setting.assignment.ledger.first_unfinished()[ZERO].offset == 0
     go_on.set()
     await until(lambda: setting.broker.committed == {ZERO: 12})

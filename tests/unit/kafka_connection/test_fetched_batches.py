@@ -2,6 +2,7 @@
 
 import random
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 from structlog.testing import capture_logs
 
-from kb_shared.kafka_connection import record_batches
+from kb_shared.kafka.record import Record
+from kb_shared.kafka_connection import batch_records, record_batches
 from kb_shared.kafka_connection.fetched_batches import FetchedBatches, find_unreadable
-from kb_shared.kafka_connection.record_batches import UnreadableBatch, read_all_records
+from kb_shared.kafka_connection.record_batches import DamagedRecords, UnreadableBatch, read_all_records, read_batch
 from tests.record_batches import (
     COUNT_AT,
     CRC_AT,
@@ -301,11 +303,52 @@ def test_an_answer_is_cut_where_it_would_take_too_much_memory(monkeypatch: pytes
 
 
 def test_a_record_whose_key_and_headers_no_row_can_hold_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_batches, "MAX_KEY_AND_HEADERS_BYTES", 1_000)
+    monkeypatch.setattr(batch_records, "MAX_KEY_AND_HEADERS_BYTES", 1_000)
     batch = build_batch([Rec(value=b"1"), Rec(headers=[("h", b"x" * 1_000)]), Rec(b"k" * 1_001), Rec(value=b"4")])
     records = PartitionLog(stored(batch, last_offset=3)).read_all()
     assert values(records) == [b"1", None, b"4"]
-    assert "more than the 1000 that are kept" in str(find_unreadable(records[1].headers))
+    assert "more than the 1000 bytes that are kept" in str(find_unreadable(records[1].headers))
+
+
+def test_a_record_with_more_headers_than_are_kept_is_set_aside_before_they_take_memory() -> None:
+    many = [Rec(value=b"1"), Rec(headers=[("", None)] * 249_000), Rec(headers=[("", None)] * 9_000)]
+    batch = stored(build_batch(many, codec="zstd"), last_offset=2)
+    tracemalloc.start()
+    readable = read_batch(batch)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 5_000_000
+    assert isinstance(readable.items[1], DamagedRecords)
+    records = PartitionLog(batch).read_all()
+    assert [len(record.headers) for record in records] == [0, 1, 9_000]
+    assert "the record has 249000 headers, more than the 10000 that are kept" in str(
+        find_unreadable(records[1].headers)
+    )
+
+
+def test_a_batch_with_too_many_headers_is_not_read_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "MAX_BATCH_HEADERS", 20)
+    fits = stored(build_batch([Rec(headers=[("h", b"")] * 10)] * 2), last_offset=1)
+    many = stored(build_batch([Rec(headers=[("h", b"")] * 7)] * 3, base_offset=2), last_offset=4)
+    records = PartitionLog(fits, many, good(5, b"a")).read_all()
+    assert values(records) == [b"v", b"v", None, b"a"]
+    assert records[2].value == many
+
+
+def test_headers_count_with_the_memory_that_they_take() -> None:
+    headers = [("", b"")] * 1_000
+    assert Record("t", 0, 0, b"", b"", headers, 0).size_bytes >= 80_000
+
+
+def test_damaged_records_that_follow_each_other_are_copied_once() -> None:
+    count = 3_000
+    batch = build_batch([Rec(key=b"k" * 100) for _ in range(count)])
+    batch = bytearray(bytes(batch).replace(varint(100) + b"k", varint(101) + b"k"))
+    [damaged] = read_batch(bytes(with_checksum(batch))).items
+    assert isinstance(damaged, DamagedRecords)
+    assert (damaged.count, damaged.start, damaged.end) == (count, 0, len(batch) - HEADER_BYTES)
+    assert damaged.payload == batch[HEADER_BYTES:]
+    assert damaged.body == batch
 
 
 def test_too_many_records_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
