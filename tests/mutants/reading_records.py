@@ -88,6 +88,20 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS, "test_headers_count_with_the_memory_that_they_take"),
     ),
     Mutant(
+        "old-batch-is-read-for-ever",
+        "shared/kb_shared/kafka_connection/old_batches.py",
+        old="        _find_value(messages, magic, start, end)\n",
+        new="",
+        caught_by=in_file(_TESTS, "test_lengths_within_an_old_batch_are_not_followed"),
+    ),
+    Mutant(
+        "old-batch-of-any-number-of-records",
+        "shared/kb_shared/kafka_connection/old_batches.py",
+        old="        if count > at_most_records:\n",
+        new="        if False:\n",
+        caught_by=in_file(_TESTS, "test_too_many_records_of_an_old_batch_are_not_read"),
+    ),
+    Mutant(
         "missing-records-are-not-missed",
         _BATCHES,
         old="    elif count < header.records:\n",

@@ -207,7 +207,7 @@ def _wrap(header: BatchHeader, payload: bytes, *, count: int) -> bytes:
 
 def _read_old_batch(raw: bytes, magic: int) -> Batch:
     try:
-        records = read_old_records(raw, magic, at_most_bytes=MAX_BATCH_BYTES)
+        records = read_old_records(raw, magic, at_most_bytes=MAX_BATCH_BYTES, at_most_records=MAX_BATCH_RECORDS)
     except OldBatchUnreadable as error:
         raise UnreadableBatch(f"a batch in format {magic}: {error}", is_as_written=False) from error
     items: list[BatchRecord | DamagedRecords] = [

@@ -1,8 +1,10 @@
 """What a consumer fetches is readable for the client library, and nothing is skipped without a word."""
 
+import gzip
 import random
 import struct
 import tracemalloc
+import zlib
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -336,7 +338,7 @@ def test_a_batch_with_too_many_headers_is_not_read_record_by_record(monkeypatch:
 
 
 def test_headers_count_with_the_memory_that_they_take() -> None:
-    headers = [("", b"")] * 1_000
+    headers = (("", b""),) * 1_000
     assert Record("t", 0, 0, b"", b"", headers, 0).size_bytes >= 80_000
 
 
@@ -419,6 +421,35 @@ def test_batches_of_before_kafka_0_11_are_read(magic: int, codec: int) -> None:
     read = values(PartitionLog(stored(damaged, last_offset=2), good(3, b"a")).read_all())
     assert read[-1] == b"a"
     assert None in read
+
+
+def old_batch(magic: int, messages: bytes) -> bytes:
+    """Build a compressed batch of a format of before Kafka 0.11 with any messages."""
+    times = b"" if magic == 0 else struct.pack(">q", 0)
+    packed = gzip.compress(messages)
+    body = struct.pack(">bb", magic, 1) + times + struct.pack(">ii", -1, len(packed)) + packed
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("length", [-12, -13, -1, 0, 13, 1_000, 2**31 - 1])
+def test_lengths_within_an_old_batch_are_not_followed(magic: int, length: int) -> None:
+    batch = old_batch(magic, struct.pack(">qi", 0, length) + bytes(22))
+    records = PartitionLog(stored(batch, last_offset=0), good(1, b"a")).read_all()
+    assert values(records) == [None, b"a"]
+    assert "the lengths of the message at 0 do not fit" in str(find_unreadable(records[0].headers))
+
+
+def test_too_many_records_of_an_old_batch_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "MAX_BATCH_RECORDS", 100)
+    messages = [struct.pack(">qiIbbqii", n, 22, 0, 1, 0, 0, -1, -1) for n in range(101)]
+    fits = bytearray(old_batch(1, b"".join(messages[:100])))
+    struct.pack_into(">q", fits, 0, 99)
+    many = bytearray(old_batch(1, b"".join(messages)))
+    struct.pack_into(">q", many, 0, 200)
+    records = PartitionLog(stored(fits, last_offset=99), stored(many, last_offset=200), good(201, b"a")).read_all()
+    assert len(records) == 102
+    assert "the batch has more than 100 records" in str(find_unreadable(records[100].headers))
 
 
 def test_no_producer_can_forge_the_mark_of_what_can_not_be_read() -> None:
