@@ -34,9 +34,23 @@ MUTANTS: Final = (
     Mutant(
         "damaged-batch-takes-the-following-with-it",
         _FETCHED,
-        old="        return damaged.last_offset\n",
-        new="        return fetched.end - 1\n",
+        old="    return last if first <= last < fetched.end else first\n",
+        new="    return fetched.end - 1\n",
         caught_by=in_file(_TESTS, "test_a_damaged_batch_behind_which_the_answer_ends_takes_no_other_with_it"),
+    ),
+    Mutant(
+        "damaged-number-of-offsets-takes-the-following-with-it",
+        _FETCHED,
+        old="min(damaged.last_offset_delta, damaged.records - 1)",
+        new="damaged.last_offset_delta",
+        caught_by=in_file(_TESTS, "test_one_damaged_number_behind_which_the_answer_ends_takes_no_record_with_it"),
+    ),
+    Mutant(
+        "first-offset-of-a-later-batch-skips-those-before-it",
+        _FETCHED,
+        old="    if batch.base_offset == position:\n",
+        new="    if True:\n",
+        caught_by=in_file(_TESTS, "test_a_first_offset_among_those_of_later_batches_skips_none_of_them"),
     ),
     Mutant(
         "bug-in-reading-stops-the-partition",

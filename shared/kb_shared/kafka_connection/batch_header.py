@@ -7,6 +7,7 @@ from aiokafka.record.util import calc_crc32c
 
 FORMAT: Final = 2
 """Format of batches since Kafka 0.11 (magic)."""
+OLD_FORMATS: Final = (0, 1)
 PREFIX: Final = struct.Struct(">qi")
 """Base offset, and the length of what follows."""
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")

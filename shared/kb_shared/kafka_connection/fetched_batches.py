@@ -15,7 +15,14 @@ from typing import Any, Final, NamedTuple
 import structlog
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from kb_shared.kafka_connection.batch_header import FORMAT, BatchHeader, find_end, has_checksum, parse_header
+from kb_shared.kafka_connection.batch_header import (
+    FORMAT,
+    OLD_FORMATS,
+    BatchHeader,
+    find_end,
+    has_checksum,
+    parse_header,
+)
 from kb_shared.kafka_connection.batch_records import BatchRecord
 from kb_shared.kafka_connection.record_batches import Batch, DamagedRecords, UnreadableBatch, read_batch
 
@@ -137,6 +144,8 @@ def _read_batches(fetched: _PartitionAnswer) -> Iterator[bytes]:
             raise UnreadableBatch("the batch is longer than what was fetched", is_as_written=False)
         batch = read_batch(fetched.data[start:end])
         _check_place(batch, position, fetched.end)
+        if _overlaps_next(fetched.data, end, position, batch):
+            raise UnreadableBatch("the next batch begins among the offsets of the batch", is_as_written=False)
         yield _encode(batch, position)
         position, start = batch.last_offset + 1, end
 
@@ -152,6 +161,17 @@ def _check_place(batch: Batch, position: int, end: int) -> None:
             f"the batch has offsets from {batch.base_offset} to {batch.last_offset}, and the partition ends at {end}"
         )
         raise UnreadableBatch(detail, is_as_written=False)
+
+
+def _overlaps_next(data: bytes, end: int, position: int, batch: Batch | BatchHeader) -> bool:
+    """Return whether the first offset of a batch, which the checksum does not cover, is that of a later one.
+
+    If the batch begins where the one before it ends, the offset of the next one is wrong.
+    """
+    if batch.base_offset == position:
+        return False
+    following = _parse_intact_header(data, end)
+    return following is not None and position < following.base_offset <= batch.last_offset
 
 
 def _encode(batch: Batch, position: int) -> bytes:
@@ -205,7 +225,10 @@ def _replace_first(fetched: _PartitionAnswer, error: UnreadableBatch) -> bytes:
     """Return a batch that takes the place of the first one, which can't be read."""
     raw = fetched.data[: find_end(fetched.data, 0)]
     header = _parse_intact_header(raw, 0)
-    if header is not None and not fetched.offset <= header.last_offset < fetched.end:
+    if header is not None and (
+        not fetched.offset <= header.last_offset < fetched.end
+        or _overlaps_next(fetched.data, len(raw), fetched.offset, header)
+    ):
         header = None
     first = fetched.offset if header is None else max(fetched.offset, header.base_offset)
     last = _find_last_offset(fetched) if header is None else header.last_offset
@@ -228,13 +251,11 @@ def _find_last_offset(fetched: _PartitionAnswer) -> int:
     if following is not None and first < following.base_offset < min(fetched.end, first + _MAX_DELTA):
         return following.base_offset - 1
     damaged = parse_header(fetched.data)
-    if (
-        damaged is not None
-        and damaged.base_offset <= first <= damaged.last_offset < fetched.end
-        and 0 < damaged.records <= damaged.last_offset_delta + 1
-    ):
-        return damaged.last_offset
-    return first
+    if damaged is None or damaged.magic in OLD_FORMATS or damaged.base_offset > first:
+        return first
+    # Of two numbers that say the same, one may be damaged.
+    last = damaged.base_offset + min(damaged.last_offset_delta, damaged.records - 1)
+    return last if first <= last < fetched.end else first
 
 
 def _parse_intact_header(data: bytes, start: int) -> BatchHeader | None:

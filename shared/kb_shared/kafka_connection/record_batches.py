@@ -15,6 +15,7 @@ from kb_shared.kafka_connection.batch_header import (
     CODEC_BITS,
     FORMAT,
     HEADER,
+    OLD_FORMATS,
     PREFIX,
     BatchHeader,
     has_checksum,
@@ -31,7 +32,6 @@ MAX_BATCH_HEADERS: Final = 500_000
 """Headers of all records of a batch: many small ones take more memory and time than their bytes tell."""
 
 _CONTROL_KEY_BYTES: Final = 4
-_OLD_FORMATS: Final = (0, 1)
 
 
 class UnreadableBatch(Exception):
@@ -94,7 +94,7 @@ def read_batch(raw: bytes) -> Batch:
     if len(raw) <= PREFIX.size + 4:
         raise UnreadableBatch(f"a batch of {len(raw)} bytes is none", is_as_written=False)
     magic = raw[PREFIX.size + 4]
-    if magic in _OLD_FORMATS:
+    if magic in OLD_FORMATS:
         return _read_old_batch(raw, magic)
     header = parse_header(raw)
     if magic != FORMAT or header is None:

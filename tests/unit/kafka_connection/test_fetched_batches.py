@@ -244,6 +244,41 @@ def test_a_damaged_batch_behind_which_the_answer_ends_takes_no_other_with_it() -
     assert unreadable.last_offset == 2
 
 
+@pytest.mark.parametrize(("at", "number"), [(DELTA_AT, 73), (COUNT_AT, 74), (DELTA_AT, 1), (COUNT_AT, 2)])
+def test_one_damaged_number_behind_which_the_answer_ends_takes_no_record_with_it(at: int, number: int) -> None:
+    damaged = build_batch([Rec(value=b"lost")] * 10)
+    struct.pack_into(">i", damaged, at, number)
+    behind = good(10, *[b"a"] * 90)
+    log = PartitionLog(stored(damaged, last_offset=9), behind[:-5])
+    for _ in range(3):
+        readable = log.fetch()
+    [record] = PartitionRecords(
+        TopicPartition("t", 0), MemoryRecords(readable), [], 0, None, None, False, READ_COMMITTED
+    )
+    assert (unreadable := find_unreadable(record.headers)) is not None
+    assert unreadable.last_offset == (9 if number > 9 else 1)
+    log.batches = [log.batches[0], behind]
+    assert values(log.read_all())[-90:] == [b"a"] * 90
+
+
+@pytest.mark.parametrize("base", [4, 15, 64])
+def test_a_first_offset_among_those_of_later_batches_skips_none_of_them(base: int) -> None:
+    damaged = build_batch([Rec(value=b"moved")] * 10)
+    struct.pack_into(">q", damaged, 0, base)
+    log = PartitionLog(stored(damaged, last_offset=9), *(good(10 * n, *[b"a"] * 10) for n in range(1, 10)))
+    records = log.read_all()
+    assert values(records) == [None] + [b"a"] * 90
+    assert "offsets 0 to 9" in str(find_unreadable(records[0].headers))
+
+
+def test_a_damaged_first_offset_of_the_next_batch_costs_no_record_of_the_one_before_it() -> None:
+    moved = build_batch([Rec(value=b"moved")] * 10, base_offset=10)
+    struct.pack_into(">q", moved, 0, 5)
+    log = PartitionLog(good(0, *[b"a"] * 10), stored(moved, last_offset=19), good(20, b"b"))
+    assert values(log.read_all())[:10] == [b"a"] * 10
+    assert values(log.read_all()) == []
+
+
 @pytest.mark.parametrize("length", [0, -1, 5, 48, 10_000, 2**31 - 1, -(2**31)])
 def test_a_wrong_length_of_a_batch_stops_nothing(length: int) -> None:
     batch = build_batch([Rec(value=b"lost")])
