@@ -11,6 +11,7 @@ _ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _REDRIVE: Final = "services/kb-api/kb_api/redrive_dead_letter.py"
 
 _TESTS: Final = "tests/unit/kafka_connection/test_fetched_batches.py"
+_KNOWN: Final = "tests/unit/kafka_connection/test_known_batches.py"
 _ASSIGNMENTS: Final = "tests/unit/kafka/test_partition_assignment.py"
 _SESSIONS: Final = "tests/unit/kafka/test_session.py"
 _SUBSCRIBER: Final = "tests/integration/kafka/test_event_subscriber.py"
@@ -53,6 +54,20 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS, "test_a_first_offset_among_those_of_later_batches_skips_none_of_them"),
     ),
     Mutant(
+        "batch-is-read-again-after-each-pause",
+        _FETCHED,
+        old="            if readable is batch.plain:\n",
+        new="            if False:\n",
+        caught_by=in_file(_TESTS, "test_a_batch_that_is_fetched_again_from_its_middle_is_read_once"),
+    ),
+    Mutant(
+        "batches-of-any-size-are-kept",
+        "shared/kb_shared/kafka_connection/known_batches.py",
+        old="        if self._bytes + size > self._at_most_bytes:\n",
+        new="        if False:\n",
+        caught_by=in_file(_KNOWN, "test_no_more_bytes_are_kept_than_allowed"),
+    ),
+    Mutant(
         "bug-in-reading-stops-the-partition",
         _FETCHED,
         old="        except Exception as bug:\n",
@@ -62,7 +77,7 @@ MUTANTS: Final = (
     Mutant(
         "answer-of-any-size-is-decompressed",
         _FETCHED,
-        old="                if sum(map(len, readable)) >= at_most_bytes:\n",
+        old="                if size >= at_most_bytes:\n",
         new="                if False:\n",
         caught_by=in_file(_TESTS, "test_an_answer_is_cut_where_it_would_take_too_much_memory"),
     ),

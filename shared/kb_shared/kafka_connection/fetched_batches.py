@@ -24,10 +24,13 @@ from kb_shared.kafka_connection.batch_header import (
     parse_header,
 )
 from kb_shared.kafka_connection.batch_records import BatchRecord
+from kb_shared.kafka_connection.known_batches import KnownBatch, KnownBatches
 from kb_shared.kafka_connection.record_batches import Batch, DamagedRecords, UnreadableBatch, read_batch
 
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 """Decompressed bytes after which the rest of a response is left out. It is fetched again."""
+MAX_KNOWN_BYTES: Final = 16 * 1024 * 1024
+"""Decompressed bytes of batches of all partitions that are kept, in case they are fetched again."""
 # A name that no producer can know.
 _MARK: Final = f"unreadable-{secrets.token_hex(16)}"
 _ANY_BATCH_BYTES: Final = 2**30
@@ -78,6 +81,7 @@ class FetchedBatches:
         self._tries = tries
         self._failed: dict[_Place, tuple[int, int]] = {}
         """By partition, the offset at which the last fetch failed, and how often."""
+        self._known = KnownBatches(at_most_bytes=MAX_KNOWN_BYTES)
 
     def make_readable(self, request: Any, response: Any) -> None:
         """Replace what the client library could not read in the response."""
@@ -99,11 +103,13 @@ class FetchedBatches:
     def _read(self, fetched: _PartitionAnswer, *, at_most_bytes: int) -> bytes:
         """Return batches that the client library can read, up to one that can't be read as it came."""
         readable: list[bytes] = []
+        size = 0
         error = None
         try:
-            for batch in _read_batches(fetched):
+            for batch in _read_batches(fetched, self._known):
                 readable.append(batch)
-                if sum(map(len, readable)) >= at_most_bytes:
+                size += len(batch)
+                if size >= at_most_bytes:
                     break
         except UnreadableBatch as unreadable:
             error = unreadable
@@ -131,26 +137,34 @@ class FetchedBatches:
         return _replace_first(fetched, error)
 
 
-def _read_batches(fetched: _PartitionAnswer) -> Iterator[bytes]:
+def _read_batches(fetched: _PartitionAnswer, known: KnownBatches) -> Iterator[bytes]:
     """Yield what the client library can read of each batch.
 
     Raises:
         UnreadableBatch: the next one can't be read.
     """
     position, start = fetched.offset, 0
+    known.forget_before(fetched.place, position)
     while start < len(fetched.data):
         end = find_end(fetched.data, start)
         if end is None:
             raise UnreadableBatch("the batch is longer than what was fetched", is_as_written=False)
-        batch = read_batch(fetched.data[start:end])
+        raw = fetched.data[start:end]
+        batch = known.find(fetched.place, raw) or read_batch(raw)
         _check_place(batch, position, fetched.end)
         if _overlaps_next(fetched.data, end, position, batch):
             raise UnreadableBatch("the next batch begins among the offsets of the batch", is_as_written=False)
-        yield _encode(batch, position)
+        if isinstance(batch, Batch):
+            readable = _encode(batch, position)
+            if readable is batch.plain:
+                known.keep(fetched.place, raw, KnownBatch(batch.base_offset, batch.last_offset, readable))
+            yield readable
+        else:
+            yield batch.plain
         position, start = batch.last_offset + 1, end
 
 
-def _check_place(batch: Batch, position: int, end: int) -> None:
+def _check_place(batch: Batch | KnownBatch, position: int, end: int) -> None:
     """Refuse a batch with offsets that it can't have at this place: the checksum does not cover them."""
     if (
         not 0 <= batch.base_offset <= batch.last_offset
@@ -163,7 +177,7 @@ def _check_place(batch: Batch, position: int, end: int) -> None:
         raise UnreadableBatch(detail, is_as_written=False)
 
 
-def _overlaps_next(data: bytes, end: int, position: int, batch: Batch | BatchHeader) -> bool:
+def _overlaps_next(data: bytes, end: int, position: int, batch: Batch | KnownBatch | BatchHeader) -> bool:
     """Return whether the first offset of a batch, which the checksum does not cover, is that of a later one.
 
     If the batch begins where the one before it ends, the offset of the next one is wrong.

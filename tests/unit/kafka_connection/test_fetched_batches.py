@@ -20,7 +20,13 @@ from structlog.testing import capture_logs
 from kb_shared.kafka.record import Record
 from kb_shared.kafka_connection import batch_records, record_batches
 from kb_shared.kafka_connection.fetched_batches import FetchedBatches, find_unreadable
-from kb_shared.kafka_connection.record_batches import DamagedRecords, UnreadableBatch, read_all_records, read_batch
+from kb_shared.kafka_connection.record_batches import (
+    Batch,
+    DamagedRecords,
+    UnreadableBatch,
+    read_all_records,
+    read_batch,
+)
 from tests.record_batches import (
     COUNT_AT,
     CRC_AT,
@@ -337,6 +343,29 @@ def test_an_answer_is_cut_where_it_would_take_too_much_memory(monkeypatch: pytes
     log = PartitionLog(*(good(n, TEXT * 10, codec="zstd") for n in range(20)))
     assert len(log.fetch()) < 20_000
     assert len(log.read_all()) == 20
+
+
+def test_a_batch_that_is_fetched_again_from_its_middle_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+
+    def note(raw: bytes) -> Batch:
+        reads.append(raw)
+        return read_batch(raw)
+
+    monkeypatch.setattr("kb_shared.kafka_connection.fetched_batches.read_batch", note)
+    log = PartitionLog(good(0, *[TEXT] * 10, codec="zstd"), good(10, *[TEXT] * 5), good(15, b"a"))
+    first = log.fetch()
+    log.position = 12
+    assert first.endswith(log.fetch())
+    assert values(log.read_all()) == [TEXT] * 3 + [b"a"]
+    assert len(reads) == 3
+
+
+def test_a_batch_of_a_log_that_was_created_again_is_not_taken_for_that_of_the_old_one() -> None:
+    log = PartitionLog(good(0, b"old"))
+    assert values(log.read_all()) == [b"old"]
+    log.position, log.batches = 0, [good(0, b"new")]
+    assert values(log.read_all()) == [b"new"]
 
 
 def test_a_record_whose_key_and_headers_no_row_can_hold_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
