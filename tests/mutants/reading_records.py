@@ -119,7 +119,7 @@ MUTANTS: Final = (
     Mutant(
         "old-batch-is-read-for-ever",
         "shared/kb_shared/kafka_connection/old_batches.py",
-        old="        _find_value(messages, magic, start, end)\n",
+        old="        _find_value(messages, magic, start=start, end=end)\n",
         new="",
         caught_by=in_file(_TESTS, "test_lengths_within_an_old_batch_are_not_followed"),
     ),

@@ -152,7 +152,7 @@ def _read_batches(fetched: _PartitionAnswer, known: KnownBatches) -> Iterator[by
         raw = fetched.data[start:end]
         batch = known.find(fetched.place, raw) or read_batch(raw)
         _check_place(batch, position, fetched.end)
-        if _overlaps_next(fetched.data, end, position, batch):
+        if _overlaps_next(batch, position, data=fetched.data, end=end):
             raise UnreadableBatch("the next batch begins among the offsets of the batch", is_as_written=False)
         if isinstance(batch, Batch):
             readable = _encode(batch, position)
@@ -177,7 +177,7 @@ def _check_place(batch: Batch | KnownBatch, position: int, end: int) -> None:
         raise UnreadableBatch(detail, is_as_written=False)
 
 
-def _overlaps_next(data: bytes, end: int, position: int, batch: Batch | KnownBatch | BatchHeader) -> bool:
+def _overlaps_next(batch: Batch | KnownBatch | BatchHeader, position: int, *, data: bytes, end: int) -> bool:
     """Return whether the first offset of a batch, which the checksum does not cover, is that of a later one.
 
     If the batch begins where the one before it ends, the offset of the next one is wrong.
@@ -241,7 +241,7 @@ def _replace_first(fetched: _PartitionAnswer, error: UnreadableBatch) -> bytes:
     header = _parse_intact_header(raw, 0)
     if header is not None and (
         not fetched.offset <= header.last_offset < fetched.end
-        or _overlaps_next(fetched.data, len(raw), fetched.offset, header)
+        or _overlaps_next(header, fetched.offset, data=fetched.data, end=len(raw))
     ):
         header = None
     first = fetched.offset if header is None else max(fetched.offset, header.base_offset)

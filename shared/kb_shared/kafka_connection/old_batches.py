@@ -40,7 +40,7 @@ def read_old_records(raw: bytes, magic: int, *, at_most_bytes: int, at_most_reco
 
 def _check_lengths(raw: bytes, magic: int, *, at_most_bytes: int, at_most_records: int) -> None:
     """Check what the client library trusts. It decompresses again, without a limit."""
-    value_at, value_end = _find_value(raw, magic, 0, len(raw))
+    value_at, value_end = _find_value(raw, magic, start=0, end=len(raw))
     codec = raw[_ATTRIBUTES_AT] & CODEC_BITS
     if codec == 0:
         return
@@ -52,11 +52,11 @@ def _check_lengths(raw: bytes, magic: int, *, at_most_bytes: int, at_most_record
             raise OldBatchUnreadable(f"the batch has more than {at_most_records} records")
         _, length = PREFIX.unpack_from(messages, start)
         end = start + PREFIX.size + length
-        _find_value(messages, magic, start, end)
+        _find_value(messages, magic, start=start, end=end)
         start = end
 
 
-def _find_value(data: bytes, magic: int, start: int, end: int) -> tuple[int, int]:
+def _find_value(data: bytes, magic: int, *, start: int, end: int) -> tuple[int, int]:
     """Return where the value of the message from `start` to `end` begins and ends, which is with the message."""
     key_at = start + _HEADER_BYTES[magic]
     if key_at + 2 * _LENGTH.size <= end <= len(data):

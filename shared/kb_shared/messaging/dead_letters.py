@@ -24,7 +24,6 @@ from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.event_keys import (
-    KEY_MISMATCH,
     KEY_OF_ANOTHER_ORGANIZATION,
     NO_OWNER,
     Owner,
@@ -143,7 +142,7 @@ class DeadLetterPublisher:
             owner = Owner(letter.organization_id, letter.document_id)
         elif owner.organization_id != letter.organization_id:
             # The record may be of another organization than its key, to which nothing of its contents is sent.
-            event, reason, detail = EventIdentity(), KEY_MISMATCH, KEY_OF_ANOTHER_ORGANIZATION
+            event, reason, detail = EventIdentity(), "key-mismatch", KEY_OF_ANOTHER_ORGANIZATION
         if owner.organization_id is None or not await self._is_known(owner.organization_id):
             return
         rejection = DocumentRejected(

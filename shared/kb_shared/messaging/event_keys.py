@@ -12,7 +12,6 @@ from typing import Any, Final
 from kb_contracts.event_forms import EventHeaders, read_events_leniently, remove_schema_id
 from kb_contracts.identifiers import is_identifier
 
-KEY_MISMATCH: Final = "key-mismatch"
 KEY_OF_ANOTHER_ORGANIZATION: Final = (
     "the key names another organization than the data; the key of an event is {organization_id}/{document_id} of its "
     "data, of a tag {organization_id}/tag/{tag_id}"

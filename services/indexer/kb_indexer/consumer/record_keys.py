@@ -9,7 +9,6 @@ from typing import Final
 from kb_contracts.errors import Rejected
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.messaging.event_keys import (
-    KEY_MISMATCH,
     KEY_OF_ANOTHER_ORGANIZATION,
     NO_OWNER,
     read_content,
@@ -50,7 +49,7 @@ def require_key(record: Record, expected: bytes) -> None:
         Rejected: `key-mismatch`. The detail repeats neither key: they may belong to different organizations.
     """
     if record.key is not None and record.key != expected:
-        raise Rejected(KEY_MISMATCH, "the key of the record does not name what its data is about")
+        raise Rejected("key-mismatch", "the key of the record does not name what its data is about")
 
 
 def refuse_contradicting_key(record: Record, expected: bytes) -> None:
@@ -65,5 +64,5 @@ def refuse_contradicting_key(record: Record, expected: bytes) -> None:
     if named == NO_OWNER or named.key == key:
         return
     if named.organization_id == key.partition("/")[0]:
-        raise Rejected(KEY_MISMATCH, f"the key names another document or tag than the data; the data's key is {key}")
-    raise Rejected(KEY_MISMATCH, KEY_OF_ANOTHER_ORGANIZATION)
+        raise Rejected("key-mismatch", f"the key names another document or tag than the data; the data's key is {key}")
+    raise Rejected("key-mismatch", KEY_OF_ANOTHER_ORGANIZATION)
