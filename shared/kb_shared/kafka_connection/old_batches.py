@@ -39,7 +39,7 @@ def read_old_records(raw: bytes, magic: int, *, at_most_bytes: int, at_most_reco
 
 
 def _check_lengths(raw: bytes, magic: int, *, at_most_bytes: int, at_most_records: int) -> None:
-    """Check what the client library trusts. It decompresses again, without a limit."""
+    """Check what the client library trusts, which then decompresses again, without a limit."""
     value_at, value_end = _find_value(raw, magic, start=0, end=len(raw))
     codec = raw[_ATTRIBUTES_AT] & CODEC_BITS
     if codec == 0:
