@@ -208,9 +208,12 @@ async def test_a_citation_opens_until_its_document_changes_and_then_says_that_it
     assert await organization.refused("GET", chunks, document_id="other", around=cited) == (404, "not-found")
 
 
-@pytest.mark.parametrize("item", [None, "d1", 7, ["d1"], True])
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [(None, "null"), ("d1", "a text of 2 characters"), (7, "7"), (["d1"], "a list of 1 item"), (True, "true")],
+)
 async def test_an_item_of_a_batch_that_is_no_object_does_not_refuse_the_others(
-    organization: OrganizationClient, item: Any
+    organization: OrganizationClient, item: Any, shown: str
 ) -> None:
     good = {**BODY, "document_id": "d1", "revision": 5}
     answer = await organization.ok("POST", "/documents:batch", json={"documents": [item, good]})
@@ -218,7 +221,7 @@ async def test_an_item_of_a_batch_that_is_no_object_does_not_refuse_the_others(
     bad, accepted_one = answer["outcomes"]
     assert (bad["document_id"], bad["revision"], bad["changed"]) == (None, None, False)
     assert bad["problem"]["type"] == "validation-error"
-    assert bad["problem"]["fields"] == [{"field": "entry", "message": "must be an object"}]
+    assert bad["problem"]["fields"] == [{"field": "value", "message": f"must be an object, not {shown}"}]
     assert accepted_one["problem"] is None
 
 
