@@ -333,3 +333,12 @@ def test_the_id_of_a_refused_event_is_known_if_it_can_be_read(value: bytes | Non
         decode(value, DOCUMENT_EVENTS, headers=headers)
     event = next(read_events_leniently(value, headers))
     assert (event["id"], event["type"]) == ("e1", OCR.TYPE)
+
+
+def test_a_deletion_is_suggested_only_to_a_sender_that_may_have_meant_one() -> None:
+    suggested = {}
+    for kind in ("document.indexed.v1", "document.delete.v1", "document.ocr_complete.v1"):
+        with pytest.raises(Rejected) as rejected:
+            decode(dump(EVENT | {"type": kind}), DOCUMENT_EVENTS)
+        suggested[kind] = rejected.value.detail.partition("did you mean ")[2]
+    assert list(suggested.values()) == ["", "document.deleted.v1?", "document.ocr_completed.v1?"]
