@@ -102,16 +102,7 @@ class DocumentEventPublisher:
             if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
                 raise NotFound("document")
             numbered = event.model_copy(update={"revision": accepted.revision})
-            message = outbox.NewMessage(
-                numbered,
-                topic=topics.DOCUMENT_EVENTS.name,
-                key=key_of(event).decode(),
-                ordering=f"document/{key.organization_id}/{key.document_id}",
-                seq=accepted.seq,
-                source=SOURCE,
-                traceparent=tracing.current(),
-            )
-            await outbox.add(self._database, session, [message])
+            await outbox.add(self._database, session, [_build_message(numbered, seq=accepted.seq)])
             effect = expected_effect(
                 {facet: replace(version, revision=accepted.revision) for facet, version in sent.items()},
                 projected={} if document is None else versions_in(document),
@@ -159,6 +150,18 @@ class DocumentEventPublisher:
                 f"The event has {len(value)} bytes and may have {len(value) - too_many_bytes}. "
                 + _how_to_send_less(event, too_many_bytes),
             )
+
+
+def _build_message(event: DocumentEvent, *, seq: int) -> outbox.NewMessage:
+    return outbox.NewMessage(
+        event,
+        topic=topics.DOCUMENT_EVENTS.name,
+        key=key_of(event).decode(),
+        ordering=f"document/{event.organization_id}/{event.document_id}",
+        seq=seq,
+        source=SOURCE,
+        traceparent=tracing.current(),
+    )
 
 
 def _text_id(event: DocumentEvent, key: DocumentKey) -> str | None:
