@@ -387,7 +387,7 @@ MUTANTS: Final = (
     Mutant(
         "dead-letter-of-an-organization-that-does-not-exist",
         _DEAD_LETTERS,
-        old="return owner if is_known else NO_OWNER",
+        old="return owner if await self._organizations.is_known(owner.organization_id) else NO_OWNER",
         new="return owner",
         caught_by=in_file(
             _DEAD_LETTER_TESTS,

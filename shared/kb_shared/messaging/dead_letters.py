@@ -104,12 +104,14 @@ class DeadLetterPublisher:
         log.error("dead_letter.publish_failed", dead_letter_id=letter.letter_id, reason=refused)
 
     async def _find_owner(self, record: Record) -> Owner:
-        owner = find_owner(self._topic_of(record), record.key, value=record.value, headers=record.headers)
-        is_known = owner.organization_id is None or await self._is_known(owner.organization_id)
-        return owner if is_known else NO_OWNER
+        in_key = await self._if_known(_owner_in_key(self._topic_of(record), record.key))
+        return _agree(in_key, await self._if_known(read_content(record.value, record.headers)))
 
-    async def _is_known(self, organization_id: str) -> bool:
-        return self._organizations is None or await self._organizations.is_known(organization_id)
+    async def _if_known(self, owner: Owner) -> Owner:
+        """Return an owner whose organization exists; of another one, none."""
+        if self._organizations is None or owner.organization_id is None:
+            return owner
+        return owner if await self._organizations.is_known(owner.organization_id) else NO_OWNER
 
     def _topic_of(self, record: Record) -> str:
         return record.topic.removeprefix(self._prefix)
@@ -136,14 +138,15 @@ class DeadLetterPublisher:
     async def _announce_rejection(self, record: Record, letter: DeadLetter) -> None:
         if letter.topic not in topics.DOCUMENT_EVENT_TOPICS:
             return
-        owner, event = _owner_in_key(letter.topic, record.key), read_event_name(record.value, record.headers)
+        owner = await self._if_known(_owner_in_key(letter.topic, record.key))
+        event = read_event_name(record.value, record.headers)
         reason, detail = letter.reason, letter.detail
         if owner == NO_OWNER:
             owner = Owner(letter.organization_id, letter.document_id)
         elif owner.organization_id != letter.organization_id:
             # The record may be of another organization than its key, to which nothing of its contents is sent.
             event, reason, detail = EventIdentity(), "key-mismatch", KEY_OF_ANOTHER_ORGANIZATION
-        if owner.organization_id is None or not await self._is_known(owner.organization_id):
+        if owner.organization_id is None:
             return
         rejection = DocumentRejected(
             organization_id=owner.organization_id,
@@ -206,7 +209,10 @@ def _shorten(detail: str) -> str:
 
 def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: EventHeaders = ()) -> Owner:
     """Return whose a record of any topic is, as far as its key and its content agree."""
-    owners = [_owner_in_key(topic, key), read_content(value, headers)]
+    return _agree(_owner_in_key(topic, key), read_content(value, headers))
+
+
+def _agree(*owners: Owner) -> Owner:
     organizations = {owner.organization_id for owner in owners if owner.organization_id is not None}
     if len(organizations) != 1:
         return NO_OWNER

@@ -319,3 +319,16 @@ async def test_a_letter_can_be_filed_again_after_its_organization_has_come_into_
     [letter], _ = await dead_letters.find_page(database, ["new", None], LetterFilter(), skip=0, limit=9)
     assert letter.organization_id is None
     assert await dead_letters.read_body(database, letter) == value
+
+
+async def test_an_organization_that_does_not_exist_hides_no_refusal_from_the_other_that_is_named(
+    database: Database,
+) -> None:
+    await database[api_keys.NAME].insert_one({"_id": "k", "organization_id": "org"})
+    publisher = create_publisher(database, organizations=KnownOrganizations(database))
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"0rg/doc", envelope(data=EVENT), (), 0)
+    await publisher.publish(record, reason="key-mismatch", detail="why")
+    [announced] = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
+    _, rejected = decode(announced.value, KB_EVENTS)
+    assert isinstance(rejected, DocumentRejected)
+    assert (rejected.organization_id, rejected.document_id, rejected.event_id) == ("org", "doc", "e-1")
