@@ -176,6 +176,13 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "proxy-gives-the-broker-no-time-to-find-records",
+        _PROXY,
+        old="fetch.waiting_for(max(SHORTEST_LOOK_S, look_s))",
+        new="fetch.waiting_for(SHORTEST_LOOK_S)",
+        caught_by=in_file(_PROXYING, "test_the_broker_may_look_for_records_longer_the_longer_no_position_has_changed"),
+    ),
+    Mutant(
         "proxy-lets-requests-overtake-a-fetch",
         _PROXY,
         old="        self._continue_fetch()\n        if may_add_records",

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from kb_local.broker_proxy import connections
-from kb_local.broker_proxy.connections import SHORTEST_WAIT_S, WAIT_PER_QUIET, KafkaClientConnection, RecordsNews
+from kb_local.broker_proxy.connections import (
+    LOOK_PER_QUIET,
+    SHORTEST_LOOK_S,
+    SHORTEST_WAIT_S,
+    WAIT_PER_QUIET,
+    KafkaClientConnection,
+    RecordsNews,
+)
 from kb_local.ports import LOOPBACK
 from tests.waiting import until
 
@@ -19,6 +26,9 @@ LONG_MS = 600_000
 """Longer than a test lasts: what is answered was not waited for."""
 SOON_S = 20.0
 """Much shorter than a test may take, so that a fault shows soon."""
+SHORTEST_LOOK_MS = round(1000 * SHORTEST_LOOK_S)
+WAIT_AT = 20
+"""Place of the waiting time in `fetch`."""
 
 
 def request(api_key: int, correlation_id: int, body: bytes, *, version: int = 4) -> bytes:
@@ -202,7 +212,22 @@ async def test_the_broker_is_asked_not_to_let_fetches_wait_in_versions_that_the_
         unknown = request(FETCH, 2, struct.pack(">ii", -1, LONG_MS) + b"of a later version", version=12)
         consumer.write(fetch(1) + unknown)
         await proxy.broker.until_received([1, 2])
-        assert fetch(1, max_wait_ms=1) + unknown == bytes(proxy.broker.received)
+        assert fetch(1, max_wait_ms=SHORTEST_LOOK_MS) + unknown == bytes(proxy.broker.received)
+
+
+async def test_the_broker_may_look_for_records_longer_the_longer_no_position_has_changed() -> None:
+    async with proxied() as proxy:
+        _, consumer = await proxy.connect()
+        consumer.write(fetch(1))
+        await proxy.broker.until_received([1])
+        [connection] = proxy.connections
+        connection._changed_at -= 600
+        before = len(proxy.broker.received)
+        consumer.write(fetch(2) + request(METADATA, 3, b""))
+        await proxy.broker.until_received([1, 2, 3])
+        looking = proxy.broker.received[before : before + len(fetch(2))]
+        assert looking == fetch(2, max_wait_ms=struct.unpack_from(">i", looking, WAIT_AT)[0])
+        assert struct.unpack_from(">i", looking, WAIT_AT)[0] >= 600_000 * LOOK_PER_QUIET
 
 
 async def test_requests_and_responses_pass_unchanged_however_they_are_cut() -> None:
@@ -230,7 +255,7 @@ async def test_a_fetch_that_comes_in_parts_is_one_fetch() -> None:
         assert not proxy.broker.received
         consumer.write(fetch(1)[40:])
         await proxy.broker.until_received([1])
-        assert bytes(proxy.broker.received) == fetch(1, max_wait_ms=1)
+        assert bytes(proxy.broker.received) == fetch(1, max_wait_ms=SHORTEST_LOOK_MS)
 
 
 async def test_a_fetch_that_names_more_than_it_holds_is_left_to_the_broker() -> None:

@@ -28,6 +28,10 @@ SHORTEST_WAIT_S: Final = 0.05
 not name the partitions whose records the client still has: these have to wait for the next fetch."""
 WAIT_PER_QUIET: Final = 0.1
 """Ratio of the longest waiting time to the time for which the positions of the client have been the same."""
+SHORTEST_LOOK_S: Final = 0.005
+LOOK_PER_QUIET: Final = 0.02
+"""Ratio of the time that Tansu has for an answer to the time for which the positions have been the same. Tansu answers
+without records when its time is over, however many there are, and finding one of many takes longer than a moment."""
 _MOST_UNANSWERED: Final = 1_000
 
 
@@ -205,8 +209,10 @@ class KafkaClientConnection(_Side):
         self._news.waiting.discard(self)
         fetch, self._waiting = self._waiting, None
         if fetch is not None:
-            self._last_count, self._last_sent_at = self._news.count, asyncio.get_running_loop().time()
-            self.other.write(fetch.at_once)
+            now = asyncio.get_running_loop().time()
+            self._last_count, self._last_sent_at = self._news.count, now
+            look_s = min(LOOK_PER_QUIET * (now - self._changed_at), fetch.max_wait_s / 2)
+            self.other.write(fetch.waiting_for(max(SHORTEST_LOOK_S, look_s)))
 
 
 class _BrokerConnection(_Side):

@@ -17,7 +17,6 @@ _API_VERSIONS: Final = 18
 _NEWEST_API_VERSIONS: Final = 4
 """Newest version of the request for the broker's versions that Tansu knows."""
 _UNSUPPORTED_VERSION: Final = 35
-_ONE_MS: Final = struct.pack(">i", 1)
 _CORRELATION_ID: Final = slice(8, 12)
 _VERSIONS: Final = range(4, 12)
 """Versions of the fetch request that are understood; later ones have another layout."""
@@ -79,8 +78,8 @@ def _is_misread(api_key: int, version: int) -> bool:
 class Fetch:
     """A fetch request."""
 
-    at_once: bytes
-    """The request with the shortest waiting time for which Tansu looks for records."""
+    frame: bytes
+    wait_position: int
     max_wait_s: float
     content: tuple[bytes, frozenset[bytes]]
     """Positions that are fetched: equal in two requests of the same ones, in whatever order a client names them."""
@@ -102,11 +101,12 @@ class Fetch:
         except _CutOff:
             return None
         [wait_ms] = _COUNT.unpack_from(frame, wait)
-        return cls(
-            at_once=frame[:wait] + _ONE_MS + frame[wait + len(_ONE_MS) :],
-            max_wait_s=max(0, wait_ms) / 1000,
-            content=(before, partitions),
-        )
+        return cls(frame, wait, max_wait_s=max(0, wait_ms) / 1000, content=(before, partitions))
+
+    def waiting_for(self, seconds: float) -> bytes:
+        """Return the request with another waiting time."""
+        before, after = self.frame[: self.wait_position], self.frame[self.wait_position + _COUNT.size :]
+        return before + _COUNT.pack(round(1000 * seconds)) + after
 
 
 def _partition_bytes(version: int) -> int:
