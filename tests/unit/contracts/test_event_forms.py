@@ -228,8 +228,11 @@ def test_a_form_that_can_not_be_read_is_refused_by_its_name(form: str) -> None:
 def test_an_event_without_a_time_has_that_of_its_record() -> None:
     envelope, _ = decode(dump(without("time")), DOCUMENT_EVENTS, written_at=WRITTEN_AT)
     assert envelope.time == WRITTEN_AT
-    with pytest.raises(Rejected, match="time"):
+    with pytest.raises(Rejected, match=r"time: is missing .*record"):
         decode(dump(without("time")), DOCUMENT_EVENTS)
+    with pytest.raises(Rejected) as rejected:
+        decode(dump(without("id")), DOCUMENT_EVENTS)
+    assert rejected.value.detail == "id: is missing"
 
 
 def test_the_time_of_an_event_goes_before_that_of_its_record() -> None:
