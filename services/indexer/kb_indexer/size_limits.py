@@ -1,10 +1,15 @@
-"""Limits the documents and chunks of a KB: a document beyond the limits fails before its chunks are paid for."""
+"""Limits the documents and chunks of a KB, and what the chunks carry.
 
+A document beyond the limits fails before its chunks are paid for.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kb_contracts.metadata import MetadataValue
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.errors import KnowledgeBaseFull
+from kb_shared.errors import DocumentUnfit, KnowledgeBaseFull
 from kb_shared.mongo import document_index, kb_slots
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import MembershipKey
@@ -12,6 +17,10 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 COUNTED_FOR_S: Final = 5.0
 """Time for which a count is used: a KB can exceed its limit by the work of a few seconds."""
+MAX_METADATA_COPIES_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the metadata in all chunks of a document. They are written in one transaction: several times as many do not
+fit into the cache of a small MongoDB, which then undoes the transaction for ever."""
+_BYTES_OF_OTHERS: Final = 8
 _MOST_KNOWN: Final = 10_000
 _WHAT_TO_DO: Final = "Raise the limit or take documents away, then POST .../retry-failed."
 
@@ -20,6 +29,20 @@ _WHAT_TO_DO: Final = "Raise the limit or take documents away, then POST .../retr
 class _Size:
     documents: int
     chunks: int
+
+
+def check_metadata_size(metadata: Mapping[str, MetadataValue], *, chunks: int) -> None:
+    """Raise DocumentUnfit if the metadata are too large for so many chunks, each of which has a copy of them."""
+    size = sum(len(key.encode()) + _size_of(value) for key, value in metadata.items())
+    if size * chunks > MAX_METADATA_COPIES_BYTES:
+        raise DocumentUnfit(
+            f"its metadata have {size:,} bytes, and each of its {chunks:,} chunks has a copy of them: more than "
+            f"{MAX_METADATA_COPIES_BYTES:,} bytes together. Leave out long values, or choose a larger chunk_size."
+        )
+
+
+def _size_of(value: MetadataValue) -> int:
+    return len(value.encode()) if isinstance(value, str) else _BYTES_OF_OTHERS
 
 
 class SizeLimits:

@@ -23,7 +23,7 @@ from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.refuse_sensitive import SensitiveDocuments
 from kb_indexer.searchable import SearchProbe
-from kb_indexer.size_limits import SizeLimits
+from kb_indexer.size_limits import SizeLimits, check_metadata_size
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
 from kb_indexer.sync_failures import SyncFailures
@@ -199,7 +199,8 @@ class SyncDocumentHandler:
             log.info("document.paused", action=action)
         else:
             await self._refuse_sensitive(action, job, kb=kb, document=document, indexed=indexed)
-            if action in _WITHOUT_NEW_CHUNKS:
+            if action in _WITHOUT_NEW_CHUNKS and indexed is not None:
+                check_metadata_size(document.metadata_values, chunks=indexed.chunk_count)
                 await self._refresh(job, kb, document)
             else:
                 await self._index(job, kb, document)
@@ -264,6 +265,7 @@ class SyncDocumentHandler:
                 await self._check_provider(kb, allowance)
             chunks = await self._chunk(kb, document, allowance)
             await self._size_limits.check(kb, document.document_id, chunks=len(chunks))
+            check_metadata_size(document.metadata_values, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
             embedded = await self._embed(chunks, kb, allowance)

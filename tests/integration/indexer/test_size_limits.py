@@ -122,3 +122,28 @@ async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
     await indexer.work()
     assert await failures(tenant) == {}
     await tenant.assert_holds(kb, texts)
+
+
+async def test_metadata_that_the_chunks_can_not_all_carry_fail_their_document_unpaid_and_shorter_ones_do_not(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = await tenant.create_kb("a")
+    text = text_of(*range(10, 30))
+    chunks = len(chunks_of_text(text))
+    # A key of one byte, and umlauts of two.
+    monkeypatch.setattr(size_limits, "MAX_METADATA_COPIES_BYTES", chunks * 101)
+    await indexer.publish(tenant.ocr("long", text, metadata={"k": "ü" * 51}))
+    await indexer.work()
+    assert await tenant.spus() == 0
+    [job] = (await tenant.jobs()).values()
+    assert (job.state, job.error_type) == (IndexJobState.FAILED, "document_unfit")
+    assert f"103 bytes, and each of its {chunks} chunks has a copy" in (job.error_message or "")
+    await indexer.publish(tenant.described("long", {"k": "ü" * 50}, revision=2))
+    await indexer.work()
+    await tenant.assert_holds(kb, {"long": text})
+    # Without new chunks, too: what was there before stays searchable.
+    await indexer.publish(tenant.described("long", {"k": "ü" * 51}, revision=3))
+    await indexer.work()
+    [job] = (await tenant.jobs()).values()
+    assert (job.state, job.error_type) == (IndexJobState.FAILED, "document_unfit")
+    await tenant.assert_holds(kb, {"long": text})
