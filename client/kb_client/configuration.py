@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kb_client.errors import UnusableConfiguration
+from kb_client.marked_text import decode_marked
 
 DEFAULT_PROFILE: Final = "default"
 _SettingName = Literal["base_url", "organization", "api_key"]
@@ -113,7 +114,7 @@ def read_profiles(path: Path) -> Profiles:
         UnusableConfiguration: the file can't be read.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(decode_marked(path.read_bytes()))
     except FileNotFoundError:
         return Profiles({})
     except (OSError, ValueError) as error:

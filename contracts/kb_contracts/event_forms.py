@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -162,7 +161,7 @@ def _names_event_format(content_type: str | None) -> bool:
 def _parse(value: bytes) -> Any:
     """Parse a value in JSON, also behind a byte order mark or the id of a schema."""
     try:
-        return strict_json.parse_text(to_text(remove_schema_id(value).removeprefix(BOM_UTF8)), any_number=True)
+        return strict_json.parse_text(to_text(remove_schema_id(value)), any_number=True)
     except NotUtf8 as error:
         raise Rejected("not-utf8", f"the value is not JSON: {error}") from None
     except NotJson as error:

@@ -44,8 +44,8 @@ MUTANTS: Final = (
     Mutant(
         "a-number-that-is-none-refuses-the-document",
         "contracts/kb_contracts/event_forms.py",
-        old="removeprefix(BOM_UTF8)), any_number=True)",
-        new="removeprefix(BOM_UTF8)))",
+        old="remove_schema_id(value)), any_number=True)",
+        new="remove_schema_id(value)))",
         caught_by=in_file(
             f"{_UNIT}/test_storable_metadata.py", "test_a_number_that_python_can_not_read_costs_only_itself"
         ),

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.marked_text import decode_marked
 
 StoredModelOption = Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Chat model.")]
 AutoSearchOption = Annotated[
@@ -51,15 +52,17 @@ def read_definition(path: Path | None, *, fields: Collection[str], ignored: Coll
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, or of the standard input for `-`.
+    """Return the text of a file, or of the standard input for `-`, in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
         UnusableRequest: it can't be read.
     """
     try:
-        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
+        if path == STANDARD_INPUT:
+            return sys.stdin.read().removeprefix("\ufeff")
+        return decode_marked(path.read_bytes())
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8; save it as UTF-8"
         raise UnusableRequest(f"{path} can't be read: {reason}") from None
 
 
@@ -79,4 +82,4 @@ def edit_text(text: str) -> str:
             subprocess.run([*shlex.split(editor), str(path)], check=True)  # noqa: S603  # the person's own editor
         except (OSError, subprocess.CalledProcessError) as error:
             raise UnusableRequest(f"the editor {editor!r} failed, so nothing was changed: {error}") from None
-        return path.read_text(encoding="utf-8")
+        return read_text(path)

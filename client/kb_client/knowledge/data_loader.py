@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from kb_client.knowledge.stores import GraphStore, KnowledgeStores, MetadataStore, MissingNode, PieceStore
+from kb_client.marked_text import decode_marked
 from kb_contracts.knowledge.import_document import ImportItem, SkippedItem, read_import
 
 M = TypeVar("M", bound=BaseModel)
@@ -43,7 +44,7 @@ class KnowledgeDataLoader:
         Raises:
             ValueError: it is no JSON, or no object.
         """
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(decode_marked(Path(path).read_bytes()))
         if not isinstance(document, dict):
             raise ValueError("the file must contain an object with metadata, pieces and graph")  # noqa: TRY004  # the content is wrong, not a type in code
         return self.load(document)

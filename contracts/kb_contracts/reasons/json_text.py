@@ -1,5 +1,6 @@
 """Reads JSON as RFC 8259 defines it, and names what is no JSON for what it is."""
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -56,12 +57,13 @@ class NotUtf8(NotJson):
 
 
 def to_text(value: bytes) -> str:
-    """Return the text of a JSON document.
+    """Return the text of a JSON document, without the byte order mark that editors put before it (RFC 8259, 8.1).
 
     Raises:
         NotUtf8: it is written in another encoding, or is no text.
         NotJson: its first bytes say that it is something else.
     """
+    value = value.removeprefix(codecs.BOM_UTF8)
     if not value.strip(b" \t\r\n"):
         raise NotJson("it is empty" if not value else "it has nothing but white space")
     _check_first_bytes(value)
@@ -108,8 +110,6 @@ def parse_text(
 
 
 def _check_first_bytes(value: bytes) -> None:
-    if value.startswith(b"\xef\xbb\xbf"):
-        raise NotJson("it begins with a byte order mark (EF BB BF): write UTF-8 without it")
     for first, encoding in _SIGNATURES.items():
         if value.startswith(first):
             raise NotUtf8(f"it is written in {encoding}: encode it as UTF-8")

@@ -45,7 +45,6 @@ def test_any_bytes_are_read_or_refused_with_a_value_error(body: bytes) -> None:
         b'{"\\udfff": 1}',
         b'["\xed\xa0\x80"]',
         b'"\xff"',
-        b"\xef\xbb\xbf{}",
         b"[" * 100_000,
         b"9" * 10_000,
     ],
@@ -53,6 +52,16 @@ def test_any_bytes_are_read_or_refused_with_a_value_error(body: bytes) -> None:
 def test_ambiguous_or_unstorable_json_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"^[^{}\[\]]*$"):
         parse(body)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_document() -> None:
+    assert parse(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_another_encoding_is_named_with_what_to_do(encoding: str) -> None:
+    with pytest.raises(ValueError, match="UTF-16.*encode it as UTF-8"):
+        parse('{"a": 1}'.encode(encoding))
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 from starlette.datastructures import FormData, UploadFile
 
 from kb_client.errors import ApiError
+from kb_client.marked_text import decode_marked
 from kb_console.addresses import OF_ORGANIZATION
 from kb_console.dependencies import Visitor
 from kb_console.pages import render_page
@@ -47,7 +48,11 @@ async def _read_text(form: FormData) -> str:
     """Return the content of the file, if there is one, else what was pasted."""
     file, pasted = form.get("file"), form.get("document")
     if isinstance(file, UploadFile) and file.filename:
-        return (await file.read()).decode("utf-8-sig", "replace")
+        content = await file.read()
+        try:
+            return decode_marked(content)
+        except UnicodeError:
+            return content.decode("utf-8", "replace")
     return pasted if isinstance(pasted, str) else ""
 
 
