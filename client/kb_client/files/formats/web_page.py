@@ -1,4 +1,4 @@
-"""Reads HTML files as Markdown, without what a browser doesn't show and without navigation."""
+"""Reads HTML files as Markdown, as a browser shows them, and without navigation."""
 
 import re
 from datetime import datetime
@@ -7,76 +7,77 @@ from typing import TYPE_CHECKING, Final
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, WebLinks
 from kb_client.files.formats.encodings import decode_text
 from kb_client.files.formats.markdown import parse_date
+from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
-    from bs4 import BeautifulSoup, Tag
+    from bs4 import BeautifulSoup
 
-_DECLARED: Final = re.compile(
-    rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?\s*([A-Za-z0-9_-]{2,40})""", re.IGNORECASE
+_COMMENT: Final = re.compile(rb"<!--.*?-->", re.DOTALL)
+_DECLARATION: Final = re.compile(rb"<meta\s([^>]*)>|<\?xml\s([^>]*)\?>", re.IGNORECASE)
+_CHARSET: Final = re.compile(
+    rb"""(?:^|[\s"'/;])(?:charset|encoding)\s*=\s*["']?\s*([^\s"'/>;?]{2,40})""", re.IGNORECASE
 )
-_DECLARED_WITHIN_BYTES: Final = 4_096
-_NOT_TEXT: Final = ("script", "style", "noscript", "template", "svg", "iframe", "object", "nav", "form", "head")
-_AROUND_THE_TEXT: Final = ("footer", "aside", "[role=banner]", "[role=contentinfo]", "header:not(:has(h1))")
+_NAMED_OTHERWISE: Final = re.compile(rb"""(?:^|\s)(?:name|property|itemprop)\s*=""", re.IGNORECASE)
+_DECLARED_WITHIN_BYTES: Final = 8_192
 _MAX_LINKS: Final = 2_000
 _MAX_LINK_CHARACTERS: Final = 2_000
 _DATES: Final = ("article:published_time", "date", "dc.date", "dcterms.date")
 
 
 def extract(data: bytes, options: ExtractOptions) -> Extraction:
-    """Return the main part of a page in Markdown."""
-    declared = _DECLARED.search(data[:_DECLARED_WITHIN_BYTES])
-    markup, warnings = decode_text(data, declared=declared[1].decode() if declared else None)
+    """Return the text of a page in Markdown."""
+    markup, warnings = decode_markup(data)
     return extract_markup(markup, warnings, web_links=options.web_links)
 
 
+def decode_markup(data: bytes, *, named: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Return a page with its letters decoded, and what had to be assumed.
+
+    Args:
+        data: the page.
+        named: encoding that whoever sent the page names, which counts more than what the page says.
+    """
+    return decode_text(data, declared=named or _find_declared(data[:_DECLARED_WITHIN_BYTES]))
+
+
 def extract_markup(markup: str, warnings: tuple[str, ...] = (), *, web_links: bool = False) -> Extraction:
-    """Return the main part of a page, with its title and date, and, if asked for, its links.
+    """Return the text of a page, with its title and date, and, if asked for, its links.
 
     Raises:
         UnreadableDocument: its elements are nested too deeply.
     """
-    from bs4 import BeautifulSoup
+    from kb_client.files.formats.html_tables import make_tables_plain
+    from kb_client.files.formats.html_to_markdown import to_markdown
+    from kb_client.files.formats.html_tree import parse_html
+    from kb_client.files.formats.html_visibility import keep_shown, keep_text
 
     try:
-        # lxml refuses a declaration of the encoding in text that is decoded already.
-        soup = BeautifulSoup(re.sub(r"\A\s*<\?xml[^>]*\?>", "", markup), "lxml")
+        soup = parse_html(markup)
         title, date = _find_title(soup), _find_date(soup)
         links = _find_links(soup) if web_links else None
-        text = _to_markdown(soup, around=_AROUND_THE_TEXT if web_links else ())
-        return Extraction(text, title=title, date=date, warnings=warnings, web_links=links)
+        keep_shown(soup)
+        element = keep_text(soup, of_site=web_links)
+        make_tables_plain(soup)
+        return Extraction(to_markdown(element), title=title, date=date, warnings=warnings, web_links=links)
     except RecursionError:
         raise UnreadableDocument("its elements are nested too deeply", "save it as text") from None
 
 
-def _to_markdown(soup: "BeautifulSoup", *, around: tuple[str, ...]) -> str:
-    """Return a page in Markdown; of a page that marks no main part, without the elements that `around` selects."""
-    from markdownify import ATX, MarkdownConverter
-
-    for element in soup(_NOT_TEXT):
-        element.decompose()
-    for element in soup.select("[hidden], [aria-hidden=true], a.headerlink"):
-        element.decompose()
-    if around and _main_part(soup) is soup:
-        for element in soup.select(", ".join(around)):
-            element.decompose()
-    # The targets of links and images lead nowhere from a passage, and cost tokens.
-    converter = MarkdownConverter(
-        heading_style=ATX, bullets="-", strip=["a", "img"], escape_asterisks=False, escape_underscores=False
-    )
-    markdown = converter.convert_soup(_main_part(soup))
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\xa0]+$", "", markdown, flags=re.MULTILINE)).strip()
-
-
-def _main_part(soup: "BeautifulSoup") -> "Tag":
-    """Return the element that the page marks as its main part, if it marks one."""
-    marked = soup.select("main, [role=main]") or soup.find_all("article")
-    return marked[0] if len(marked) == 1 else soup
+def _find_declared(beginning: bytes) -> str | None:
+    """Return the encoding that a page names for itself. Descriptions and comments may speak of encodings, too."""
+    for found in _DECLARATION.finditer(_COMMENT.sub(b"", beginning)):
+        attributes = found[1] or found[2]
+        if _NAMED_OTHERWISE.search(attributes):
+            continue
+        if charset := _CHARSET.search(attributes):
+            return charset[1].decode("ascii", "replace")
+    return None
 
 
 def _find_title(soup: "BeautifulSoup") -> str | None:
     for name in ("title", "h1"):
         element = soup.find(name)
-        if element and (title := " ".join(element.get_text(" ").split())):
+        if element and (title := own_title(element.get_text(" "))):
             return title
     return None
 

@@ -11,6 +11,7 @@ from typing import Final, Self, TypeAlias
 from kb_client.files.file_parser import FileParser
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.formats import SUFFIXES
+from kb_client.files.formats.encodings import decode_declared
 from kb_client.files.found_file import FoundFile
 from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile
@@ -37,23 +38,6 @@ SUFFIXES_OF_FILES: Final = frozenset({".txt", ".md", ".html", ".htm", ".csv", ".
 SaveFile: TypeAlias = Callable[[Path], Awaitable[None]]
 """Function that writes the contents of a file to a path."""
 _FOLDER: Final = "kb-source-"
-_CHARSETS: Final = (
-    "utf",
-    "ascii",
-    "iso",
-    "latin",
-    "cp",
-    "koi8",
-    "mac",
-    "gb",
-    "big5",
-    "shift",
-    "euc",
-    "johab",
-    "tis",
-    "hz",
-)
-"""Beginnings of the names of encodings that texts are in. Python knows others, which unpack or transform."""
 
 
 class ItemUnreadable(Exception):
@@ -125,13 +109,6 @@ class ItemParser:
 
 
 def _in_utf8(body: bytes, charset: str | None) -> bytes:
-    """Return a page in UTF-8 with a mark, if the server named its encoding; what a page says of itself counts less."""
-    if charset is None:
-        return body
-    try:
-        name = codecs.lookup(charset).name
-        if name.startswith(_CHARSETS):
-            return codecs.BOM_UTF8 + body.decode(name, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
-    except (LookupError, ValueError, UnicodeError):
-        pass
-    return body
+    """Return a page in UTF-8 with a mark, if the server named its encoding; what the page says itself counts less."""
+    text = decode_declared(body, charset)
+    return body if text is None else codecs.BOM_UTF8 + text.encode("utf-8", "replace")

@@ -1,0 +1,85 @@
+"""Parses HTML as browsers do, into a tree of Beautiful Soup."""
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from bs4 import BeautifulSoup
+from bs4.builder import HTMLTreeBuilder
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_SHADOW_ROOT: Final = "shadowrootmode"
+_MOST_INNER_DOCUMENTS: Final = 1_000
+_MOST_LEVELS: Final = 20
+"""Limits of documents in documents, by `srcdoc` and templates: a few bytes could nest them without end."""
+
+
+def parse_html(markup: str) -> BeautifulSoup:
+    """Return the tree that a browser makes of a page, with inner documents and shadow roots in their places."""
+    return BeautifulSoup(_XML_DECLARATION.sub("", markup), builder=_LexborTreeBuilder(string_containers={}))
+
+
+class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not typed for us
+    """Makes the tree of Beautiful Soup of that of Lexbor, which parses by the standard of browsers."""
+
+    NAME = "lexbor"
+    features = ("lexbor",)
+
+    def feed(self, markup: Any) -> None:
+        from selectolax.lexbor import LexborHTMLParser
+
+        self._inner_documents = 0
+        self._copy(LexborHTMLParser(markup).root, level=0)
+
+    def _copy(self, root: "LexborNode | None", *, level: int) -> None:
+        """Copy a node with all below it. Pages can be nested more deeply than Python calls functions."""
+        soup: Any = self.soup
+        opened: list[tuple[LexborNode, str]] = []
+        node = root
+        while node is not None:
+            if node.is_text_node:
+                soup.handle_data(node.text_content or "")
+            elif node.is_element_node:
+                name = self._open(node, level=level)
+                if node.first_child is not None:
+                    opened.append((node, name))
+                    node = node.first_child
+                    continue
+                soup.handle_endtag(name)
+            following = node.next if opened else None
+            while following is None and opened:
+                closed, name = opened.pop()
+                soup.handle_endtag(name)
+                following = closed.next if opened else None
+            node = following
+
+    def _open(self, node: "LexborNode", *, level: int) -> str:
+        """Begin an element with what its attributes and its template contain, and return its name."""
+        from selectolax.lexbor import LexborHTMLParser
+
+        soup: Any = self.soup
+        attributes = dict(node.attributes)
+        is_shown = _SHADOW_ROOT in attributes or (node.tag == "iframe" and bool(attributes.get("srcdoc")))
+        name = "div" if is_shown else str(node.tag)
+        soup.handle_starttag(name, None, None, attributes)
+        inner: list[LexborNode | None] = []
+        if node.tag == "template":
+            inner = [child for fragment in node.template_fragments()[:1] for child in _children(fragment)]
+        elif is_shown:
+            inner = [LexborHTMLParser(str(attributes["srcdoc"])).body]
+        for each in inner:
+            self._inner_documents += 1
+            if self._inner_documents <= _MOST_INNER_DOCUMENTS and level < _MOST_LEVELS:
+                self._copy(each, level=level + 1)
+        return name
+
+
+def _children(node: "LexborNode") -> "list[LexborNode]":
+    children = []
+    child = node.first_child
+    while child is not None:
+        children.append(child)
+        child = child.next
+    return children

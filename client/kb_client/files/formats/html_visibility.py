@@ -1,0 +1,165 @@
+"""Decides what of a page a reader sees, or sees after one click, and what only surrounds its text."""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+_NEVER_SHOWN: Final = ("title", "script", "style", "link", "meta", "datalist", "rp", "annotation", "annotation-xml")
+_SHOWN_WITHOUT_OTHER_TEXT: Final = (
+    "noscript",
+    "noframes",
+    "template",
+    "object[data]",
+    "iframe",
+    "video",
+    "audio",
+    "canvas",
+)
+"""Elements whose text browsers show only if they don't know the element, can't load it, or run no scripts."""
+_AROUND_THE_TEXT: Final = "footer, aside, [role=banner], [role=contentinfo], header:not(:has(h1))"
+_NAVIGATION: Final = "nav, [role=navigation]"
+_HIDDEN_BY_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_CLICKABLE: Final = (
+    "button, summary, label, [onclick], [role=button], [role=tab], [aria-expanded], [aria-controls], [data-toggle],"
+    " [data-bs-toggle], a[href^='#'], a:not([href]), a[href^='javascript:']"
+)
+_OPENED_BY: Final = (
+    "aria-controls",
+    "aria-owns",
+    "popovertarget",
+    "commandfor",
+    "data-target",
+    "data-bs-target",
+    "data-tab",
+    "href",
+)
+"""Attributes by which something that can be clicked names the element that it opens."""
+_PANEL: Final = re.compile(
+    r"(?:^|[-_])(?:tab|tabs|accordion|collapse|collapsible|panel|faq|spoiler|toggle)(?:$|[-_])", re.IGNORECASE
+)
+_ICON: Final = re.compile(r"icon|symbol|glyph|(?:^|-)fa(?:$|-)", re.IGNORECASE)
+_LITTLE_TEXT: Final = 200
+"""Number of characters that may be less than the text of a page."""
+_MOST: Final = 0.5
+_ASKS_FOR_SCRIPTS: Final = re.compile(r"java\s?-?script", re.IGNORECASE)
+_MOST_OF_A_REQUEST: Final = 400
+
+
+def keep_shown(soup: "BeautifulSoup") -> None:
+    """Remove what a reader of the page neither sees nor can open by a click."""
+    _remove(soup.select(", ".join(_NEVER_SHOWN)))
+    opened = _find_opened(soup)
+    _remove_unless_text(soup, [each for each in _find_hidden(soup) if not _can_be_opened(each, opened)])
+    _remove([each for each in soup.select("[aria-hidden=true], a.headerlink, a.anchor") if _is_decoration(each)])
+    _remove_unless_text(soup, soup.select(", ".join(_SHOWN_WITHOUT_OTHER_TEXT)), unless=_asks_for_scripts)
+
+
+def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
+    """Remove navigation, and return the element with the text of the page.
+
+    Args:
+        of_site: also leave out what usually surrounds the text on each page of a site.
+    """
+    _remove_unless_text(soup, [each for each in soup.select(_NAVIGATION) if _is_list_of_links(each)])
+    main = _find_main(soup)
+    if main is None and of_site:
+        _remove_unless_text(soup, soup.select(_AROUND_THE_TEXT))
+    return main or soup
+
+
+def text_size(element: "Tag") -> int:
+    """Return the number of characters of a text without white space."""
+    return sum(len("".join(text.split())) for text in element.strings)
+
+
+def _find_main(soup: "BeautifulSoup") -> "Tag | None":
+    """Return the element that the page marks as its main part, if that holds most of the text."""
+    marked = soup.select("main, [role=main]") or soup.find_all("article")
+    if len(marked) != 1:
+        return None
+    beside = sum(map(text_size, _outermost(soup.select(_AROUND_THE_TEXT), outside=marked[0])))
+    size = text_size(marked[0])
+    return marked[0] if size and size >= _MOST * (text_size(soup) - beside) else None
+
+
+def _remove(elements: "Iterable[Tag]") -> None:
+    for each in elements:
+        if not each.decomposed:
+            each.decompose()
+
+
+def _remove_unless_text(
+    soup: "BeautifulSoup", elements: "Collection[Tag]", *, unless: "Callable[[Tag], bool] | None" = None
+) -> None:
+    """Remove elements, unless the text of the page is in them. Those of which `unless` is true are no such text."""
+    outermost = _outermost(elements)
+    removed = sum(map(text_size, outermost))
+    rest = text_size(soup) - removed
+    for each in outermost:
+        if rest >= min(_LITTLE_TEXT, removed) or not text_size(each) or (unless is not None and unless(each)):
+            each.decompose()
+
+
+def _outermost(elements: "Collection[Tag]", *, outside: "Tag | None" = None) -> "list[Tag]":
+    inside = {id(each) for each in elements}
+    if outside is not None:
+        inside.add(id(outside))
+    return [
+        each
+        for each in elements
+        if not any(id(parent) in inside for parent in each.parents)
+        and (outside is None or all(parent is not each for parent in outside.parents))
+    ]
+
+
+def _find_hidden(soup: "BeautifulSoup") -> "list[Tag]":
+    hidden = soup.select("[hidden], dialog:not([open]), [popover]")
+    styled = [each for each in soup.select("[style]") if _HIDDEN_BY_STYLE.search(str(each.get("style")))]
+    return [*hidden, *styled]
+
+
+def _find_opened(soup: "BeautifulSoup") -> set[str]:
+    """Return the ids of elements that something that can be clicked opens."""
+    names = ", ".join(f"[{name}]" for name in _OPENED_BY if name != "href") + ", a[href^='#']"
+    values = (str(each.get(name) or "") for each in soup.select(names) for name in _OPENED_BY)
+    return {word.lstrip("#") for value in values for word in value.split()}
+
+
+def _can_be_opened(element: "Tag", opened: set[str]) -> bool:
+    if element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or element.get("id") in opened:
+        return True
+    if any(_PANEL.search(name) for name in element.get_attribute_list("class") if name):
+        return True
+    before = element.find_previous_sibling()
+    return before is not None and (before.name == "summary" or bool(before.css.match(_CLICKABLE) or _is_switch(before)))
+
+
+def _is_switch(element: "Tag") -> bool:
+    """Return whether nearly all of an element, such as a heading, can be clicked."""
+    inside = element.css.select_one(_CLICKABLE)
+    return inside is not None and text_size(inside) >= _MOST * text_size(element)
+
+
+def _is_decoration(element: "Tag") -> bool:
+    """Return whether an element that screen readers leave out is an icon, a mark, or a formula that is there twice."""
+    if element.name == "a":
+        return True
+    classes = " ".join(name for name in element.get_attribute_list("class") if name)
+    if "katex-html" in classes.split():
+        return True
+    words = element.get_text(" ").split()
+    return not any(map(str.isalnum, "".join(words))) or (
+        len(words) == 1 and (element.name == "i" or bool(_ICON.search(classes)))
+    )
+
+
+def _is_list_of_links(element: "Tag") -> bool:
+    links = sum(text_size(each) for each in _outermost(element.select("a, button, summary, label, h2, h3, h4")))
+    return links >= _MOST * text_size(element)
+
+
+def _asks_for_scripts(element: "Tag") -> bool:
+    return text_size(element) <= _MOST_OF_A_REQUEST and bool(_ASKS_FOR_SCRIPTS.search(element.get_text(" ")))
