@@ -16,6 +16,10 @@ _FINDING: Final = f"{_UNIT}/test_find_files.py"
 _PLANNING: Final = f"{_UNIT}/test_push_plan.py"
 _WATCHING: Final = f"{_UNIT}/test_folder_watch.py"
 _FORMATS: Final = f"{_UNIT}/test_formats.py"
+_PAGES: Final = f"{_UNIT}/test_web_pages.py"
+_ENCODINGS: Final = f"{_UNIT}/test_encodings.py"
+_MAILS: Final = f"{_UNIT}/test_mails.py"
+_PDF: Final = f"{_UNIT}/test_pdf_pages.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -137,8 +141,8 @@ MUTANTS: Final = (
     Mutant(
         "comments-of-a-pdf-are-headings",
         f"{_FILES}/formats/pdf.py",
-        old="map(keep_literal, join_hyphenated(without_running_lines(texts)))",
-        new="join_hyphenated(without_running_lines(texts))",
+        old="map(keep_literal, whole)",
+        new="whole",
         caught_by=in_file("tests/unit/client/files/test_literal_lines.py", "test_comments_in_a_file_are_no_headings"),
     ),
     Mutant(
@@ -161,5 +165,96 @@ MUTANTS: Final = (
             "tests/unit/indexer/test_projection.py",
             "test_any_order_and_repetition_of_the_same_events_ends_in_the_same_document",
         ),
+    ),
+    Mutant(
+        "text-is-dropped-by-the-name-of-its-element",
+        f"{_FILES}/formats/html_visibility.py",
+        old="if rest >= min(_LITTLE_TEXT, removed) or",
+        new="if True or",
+        caught_by=in_file(_PAGES, "test_a_page_that_shows_a_text_has_it"),
+    ),
+    Mutant(
+        "what-a-click-opens-counts-as-hidden",
+        f"{_FILES}/formats/html_visibility.py",
+        old=" and not _can_be_opened(each, opened)",
+        new="",
+        caught_by=in_file(_PAGES, "test_what_one_click_opens_is_a_part_of_the_text"),
+    ),
+    Mutant(
+        "a-main-part-counts-however-little-it-holds",
+        f"{_FILES}/formats/html_visibility.py",
+        old="size >= _MOST * (",
+        new="size >= 0 * (",
+        caught_by=in_file(_PAGES, "test_the_main_part_counts_only_if_it_holds_most_of_the_text"),
+    ),
+    Mutant(
+        "cells-that-span-rows-are-not-repeated",
+        f"{_FILES}/formats/html_tables.py",
+        old="            if height > 1:\n",
+        new="            if False:\n",
+        caught_by=in_file(_PAGES, "test_each_row_of_a_table_has_its_cells_and_layout_is_no_table"),
+    ),
+    Mutant(
+        "encodings-are-those-of-python",
+        f"{_FILES}/formats/encodings.py",
+        old="_SUPERSETS.get(known.name, known.codec_info.name)",
+        new="known.codec_info.name",
+        caught_by=in_file(_ENCODINGS, "test_names_of_encodings_mean_what_browsers_take_them_for"),
+    ),
+    Mutant(
+        "a-named-encoding-counts-more-than-utf-8",
+        f"{_FILES}/formats/encodings.py",
+        old=' and codec != "utf-8" and not _is_rather_utf_8(data, codec)',
+        new="",
+        caught_by=in_file(_ENCODINGS, "test_a_name_that_cannot_be_true_is_ignored"),
+    ),
+    Mutant(
+        "a-few-signs-are-taken-for-letters-of-a-rare-script",
+        f"{_FILES}/formats/encoding_guess.py",
+        old="return _WESTERN if is_sparse or",
+        new="return _WESTERN if",
+        caught_by=in_file(_ENCODINGS, "test_a_few_signs_and_accents_are_those_of_the_west"),
+    ),
+    Mutant(
+        "a-plain-text-that-names-another-one-is-shown",
+        f"{_FILES}/formats/mail.py",
+        old="_MUCH_SHORTER * _words(richest)",
+        new="0 * _words(richest)",
+        caught_by=in_file(_MAILS, "test_each_part_that_a_mail_program_shows_is_in_the_text"),
+    ),
+    Mutant(
+        "a-scan-with-a-stamp-counts-as-text",
+        f"{_FILES}/formats/pdf.py",
+        old="    if sum(map(str.isalnum, text)) > _MOST_CHARACTERS_OF_A_PICTURE:\n",
+        new="    if text.strip():\n",
+        caught_by=in_file(_PDF, "test_a_page_that_is_mostly_a_picture_is_said_to_be_one"),
+    ),
+    Mutant(
+        "glyphs-without-letters-are-indexed",
+        f"{_FILES}/formats/pdf.py",
+        old="is_readable(text) and _knows_letters(text_page)",
+        new="True",
+        caught_by=in_file(_PDF, "test_characters_that_are_no_letters_are_left_out_and_said"),
+    ),
+    Mutant(
+        "hidden-annotations-are-read",
+        f"{_FILES}/formats/pdf_annotations.py",
+        old="raw.FPDFAnnot_GetFlags(annotation) & _NOT_SEEN",
+        new="raw.FPDFAnnot_GetFlags(annotation) & 0",
+        caught_by=in_file(_PDF, "test_values_of_a_form_stand_beside_their_labels"),
+    ),
+    Mutant(
+        "titles-of-templates-are-titles",
+        _PROCESS,
+        old='_storable(own_title(printable) or "")',
+        new="_storable(printable)",
+        caught_by=in_file(_FORMATS, "test_a_title_of_a_template_gives_way_to_the_name_of_the_file"),
+    ),
+    Mutant(
+        "a-byte-order-mark-becomes-a-character",
+        "client/kb_client/marked_text.py",
+        old='.removeprefix("\\ufeff")',
+        new="",
+        caught_by=in_file("tests/unit/client/test_marked_text.py", "test_a_text_is_the_same_in_each_marked_encoding"),
     ),
 )

@@ -1,26 +1,46 @@
 """Reads PDF files page by page, in the order in which the file draws its text."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
 from kb_client.files.formats.hyphenation import join_hyphenated
 from kb_client.files.formats.literal_lines import keep_literal
+from kb_client.files.formats.readable_letters import is_readable
 from kb_client.files.formats.running_lines import without_running_lines
 from kb_client.files.ocr import recognize_page
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage
+    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
 
 _LIGATURES: Final = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00a0": " "}
 )
 _PDF_DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
-_TITLE_OF_A_PROGRAM: Final = re.compile(
-    r"untitled|title|.*\.(docx?|dvi|indd|pptx?|qxd|rtf|tex|xlsx?)\b.*", re.IGNORECASE
-)
+_NAME_OF_A_FILE: Final = re.compile(r".*\.(docx?|dvi|indd|pptx?|qxd|rtf|tex|xlsx?)\b.*", re.IGNORECASE)
 _HEADER_WITHIN_BYTES: Final = 1_024
+_MOST_CHARACTERS_OF_A_PICTURE: Final = 300
+"""Letters and digits that the stamp, the number and the header of a scanned page may have."""
+_PICTURE_SHARE: Final = 0.5
+"""Share of a page that pictures cover, so that what they show is most of it."""
+_MAX_OBJECTS: Final = 2_000
+"""Objects of a page that are looked at for pictures."""
+_CHECKED_CHARACTERS: Final = 200
+"""Characters of a page of which pdfium is asked whether it knows their letters."""
+_MOST_UNKNOWN: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class _PageText:
+    text: str = ""
+    kind: Literal["text", "blank", "picture", "no letters"] = "text"
+    annotations: Sequence[str] = ()
+    """Lines that form fields and notes show, which no recognition has to find again."""
+    comments: int = 0
 
 
 def extract(data: bytes, options: ExtractOptions) -> Extraction:
@@ -30,25 +50,22 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
         UnreadableDocument: it is not a PDF, is encrypted, has too many pages, or is a scan without text.
     """
     document = _open(data)
-    page_count = len(document)
-    if page_count > options.limits.pages:
+    if len(document) > options.limits.pages:
         raise UnreadableDocument(f"it has more than {options.limits.pages} pages", "split it")
-    texts = [_page_text(document, number) for number in range(page_count)]
-    empty = [number for number, text in enumerate(texts) if not text.strip() and _shows_something(document, number)]
-    if options.ocr:
-        for number in empty:
-            texts[number] = _recognize(document, number, options)
-    cleaned = map(keep_literal, join_hyphenated(without_running_lines(texts)))
-    text, pages = join_pages(list(enumerate(cleaned, 1)))
+    pages = [_read_page(document, number) for number in range(len(document))]
+    texts = [_text_of(document, number, page, options) for number, page in enumerate(pages)]
+    cleaned = join_hyphenated(without_running_lines(texts))
+    whole = ["\n".join([text, *page.annotations]) for text, page in zip(cleaned, pages, strict=True)]
+    text, positions = join_pages(list(enumerate(map(keep_literal, whole), 1)))
     if not text:
-        _refuse_without_text(options, scanned=bool(empty))
+        _refuse_without_text(pages, options)
     metadata = document.get_metadata_dict(skip_empty=True)
     return Extraction(
         text,
         title=_title(metadata.get("Title", "")),
         date=parse_pdf_date(metadata.get("ModDate", "")) or parse_pdf_date(metadata.get("CreationDate", "")),
-        pages=pages,
-        warnings=_warnings(empty, page_count, options),
+        pages=positions,
+        warnings=tuple(_warnings(document, pages, options)),
     )
 
 
@@ -58,11 +75,15 @@ def _open(data: bytes) -> "PdfDocument":
     if b"%PDF-" not in data[:_HEADER_WITHIN_BYTES]:
         raise UnreadableDocument("it is not a PDF, although its name says so", "check what kind of file it is")
     try:
-        return pypdfium2.PdfDocument(data)
+        document = pypdfium2.PdfDocument(data)
+        if document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL:
+            raise UnreadableDocument("it is a form that only Adobe's programs show (XFA)", "print it there as PDF")
+        document.init_forms()
     except pypdfium2.PdfiumError as error:
         if error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD:
             raise UnreadableDocument("it needs a password", "save it without a password") from None
         raise UnreadableDocument("it is damaged", "save or print it as PDF again") from None
+    return document
 
 
 def _open_page(document: "PdfDocument", number: int) -> "PdfPage | None":
@@ -75,15 +96,74 @@ def _open_page(document: "PdfDocument", number: int) -> "PdfPage | None":
         return None
 
 
-def _shows_something(document: "PdfDocument", number: int) -> bool:
-    """Return whether a page has any picture or drawing, rather than being blank."""
+def _read_page(document: "PdfDocument", number: int) -> _PageText:
+    from kb_client.files.formats.pdf_annotations import read_annotations
+
     page = _open_page(document, number)
     if page is None:
-        return False
+        return _PageText(kind="blank")
+    text_page = page.get_textpage()
     try:
-        return next(iter(page.get_objects(max_depth=1)), None) is not None
+        # Text outside of the page, which no reader sees, is not within the bounds.
+        text: str = text_page.get_text_bounded()
+        knows_letters = is_readable(text) and _knows_letters(text_page)
+        text_page.close()
+        is_picture = _is_picture(page, text)
+        annotations = read_annotations(document, page, number)
     finally:
+        text_page.close()
         page.close()
+    plain, shown = _plain(text), [_plain(line) for line in annotations.lines]
+    if not knows_letters:
+        return _PageText("", "no letters", shown, annotations.comments)
+    kind: Literal["text", "blank", "picture"] = "text" if plain.strip() else "blank"
+    return _PageText(plain, "picture" if is_picture else kind, shown, annotations.comments)
+
+
+def _plain(text: str) -> str:
+    return text.translate(_LIGATURES).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+
+
+def _knows_letters(text_page: "PdfTextPage") -> bool:
+    """Return whether the fonts of a page say which letters their glyphs are."""
+    from pypdfium2 import raw
+
+    count = text_page.count_chars()
+    checked = range(0, count, max(count // _CHECKED_CHARACTERS, 1))
+    unknown = sum(raw.FPDFText_HasUnicodeMapError(text_page, index) == 1 for index in checked)
+    return bool(unknown <= _MOST_UNKNOWN * len(checked))
+
+
+def _is_picture(page: "PdfPage", text: str) -> bool:
+    """Return whether pictures or drawings show nearly all of what a reader sees on a page."""
+    from pypdfium2 import raw
+
+    if sum(map(str.isalnum, text)) > _MOST_CHARACTERS_OF_A_PICTURE:
+        return False
+    left, bottom, right, top = page.get_bbox()
+    objects = list(islice(page.get_objects(max_depth=2), _MAX_OBJECTS))
+    if any(each.type == raw.FPDF_PAGEOBJ_TEXT and _is_invisible(each.raw) for each in objects):
+        # Somebody has recognized the scan before.
+        return False
+    boxes = [(each.container or each).get_bounds() for each in objects if each.type == raw.FPDF_PAGEOBJ_IMAGE]
+    covered: float = sum(
+        max(min(box[2], right) - max(box[0], left), 0) * max(min(box[3], top) - max(box[1], bottom), 0) for box in boxes
+    )
+    is_covered: bool = covered >= _PICTURE_SHARE * max((right - left) * (top - bottom), 1)
+    return is_covered or (bool(objects) and not text.strip())
+
+
+def _is_invisible(text_object: object) -> bool:
+    from pypdfium2 import raw
+
+    return bool(raw.FPDFTextObj_GetTextRenderMode(text_object) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
+
+
+def _text_of(document: "PdfDocument", number: int, page: _PageText, options: ExtractOptions) -> str:
+    if not options.ocr or page.kind not in ("picture", "no letters"):
+        return page.text
+    recognized = _recognize(document, number, options)
+    return recognized if sum(map(str.isalnum, recognized)) > sum(map(str.isalnum, page.text)) else page.text
 
 
 def _recognize(document: "PdfDocument", number: int, options: ExtractOptions) -> str:
@@ -96,34 +176,32 @@ def _recognize(document: "PdfDocument", number: int, options: ExtractOptions) ->
         page.close()
 
 
-def _page_text(document: "PdfDocument", number: int) -> str:
-    page = _open_page(document, number)
-    if page is None:
-        return ""
-    # Text outside of the page, which no reader sees, is not within the bounds.
-    text_page = page.get_textpage()
-    try:
-        text: str = text_page.get_text_bounded()
-    finally:
-        text_page.close()
-        page.close()
-    return text.translate(_LIGATURES).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
-
-
-def _refuse_without_text(options: ExtractOptions, *, scanned: bool) -> None:
-    if not scanned:
+def _refuse_without_text(pages: Sequence[_PageText], options: ExtractOptions) -> None:
+    kinds = {page.kind for page in pages}
+    if kinds <= {"blank", "text"}:
         raise UnreadableDocument("all its pages are blank", "leave it out")
     if options.ocr:
         raise UnreadableDocument("it is a scan, and no text was recognized in it", "check the pages and their language")
-    raise UnreadableDocument("it is a scan without text", "push it with --ocr, which needs tesseract")
+    if "picture" in kinds:
+        raise UnreadableDocument("it is a scan without text", "push it with --ocr, which needs tesseract")
+    raise UnreadableDocument("its fonts don't say which letters they show", "push it with --ocr, which needs tesseract")
 
 
-def _warnings(empty: list[int], page_count: int, options: ExtractOptions) -> tuple[str, ...]:
-    if not empty:
-        return ()
-    if options.ocr:
-        return (f"{len(empty)} of {page_count} pages were recognized by OCR",)
-    return (f"{len(empty)} of {page_count} pages are pictures without text; --ocr reads them",)
+def _warnings(document: "PdfDocument", pages: Sequence[_PageText], options: ExtractOptions) -> list[str]:
+    from pypdfium2 import raw
+
+    pictures, noise = (sum(page.kind == kind for page in pages) for kind in ("picture", "no letters"))
+    comments = sum(page.comments for page in pages)
+    attached = raw.FPDFDoc_GetAttachmentCount(document)
+    said = {
+        f"{pictures + noise} of {len(pages)} pages were recognized by OCR": options.ocr and pictures + noise,
+        f"{pictures} of {len(pages)} pages are pictures without text; --ocr reads them": not options.ocr and pictures,
+        f"{noise} of {len(pages)} pages were left out, because their fonts don't say which letters they show; "
+        "--ocr reads them": not options.ocr and noise,
+        f"{comments} comments were left out": comments > 0,
+        f"{attached} attached files were not read; save and push them": attached > 0,
+    }
+    return [sentence for sentence, holds in said.items() if holds]
 
 
 def parse_pdf_date(value: str) -> datetime | None:
@@ -148,6 +226,5 @@ def parse_pdf_date(value: str) -> datetime | None:
 
 
 def _title(title: str) -> str | None:
-    """Return the title, unless it is what a program writes when there is none."""
-    plain = " ".join(title.split())
-    return None if _TITLE_OF_A_PROGRAM.fullmatch(plain) else plain or None
+    """Return the title, unless a program has written the name of the file from which it made the PDF."""
+    return None if _NAME_OF_A_FILE.fullmatch(" ".join(title.split())) else title

@@ -39,23 +39,69 @@ def make_endless_pdf(*, levels: int, pages: int = 1, fan_out: int = 10) -> bytes
     return assemble([b"/X%d Do" % levels] * pages, objects=[text, *outer])
 
 
-def assemble(
-    contents: Sequence[bytes], *, objects: Sequence[bytes] = (), info: Mapping[str, str] | None = None
+def make_annotated_pdf(
+    lines: Sequence[Line], *annotations: bytes, drawn: str = "", form: bool = True, xfa: bool = False
 ) -> bytes:
-    """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on."""
-    body = [_FONT, *objects]
+    """Return a PDF of one page with lines of text and annotations.
+
+    Args:
+        lines: texts of the page.
+        annotations: dictionaries, of which `2 0 R` is an appearance.
+        drawn: text of that appearance.
+        form: whether they are the fields of a form.
+        xfa: whether the form has a second form in XML, which replaces it.
+    """
+    head = b"<< /Type /XObject /Subtype /Form /BBox [0 0 128 30] /Resources << /Font << /F1 1 0 R >> >>"
+    appearance = _stream(_text_stream([(4, 8, drawn)]), head)
+    page = _text_stream(lines)
+    return assemble([page], objects=[appearance], annotations=annotations, form=form, xfa=xfa)
+
+
+def make_picture_page(lines: Sequence[Line], *, share: float, invisible: bool = False) -> bytes:
+    """Return a PDF of one page with a picture over a share of its height, and lines of text, which may be invisible."""
+    head = b"<< /Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8"
+    picture = b"q 612 0 0 %d 0 0 cm /X0 Do Q " % (792 * share)
+    mode = b"3 Tr " if invisible else b""
+    return assemble([picture + mode + _text_stream(lines)], objects=[_stream(b"abcd", head)])
+
+
+def text_field(box: tuple[int, int, int, int], value: str, more: str = "") -> bytes:
+    """Return a field that a person fills in. `more` are further entries of its dictionary."""
+    corners = " ".join(map(str, box))
+    kind = "" if "/FT" in more else "/FT /Tx"
+    entries = f"/Type /Annot /Subtype /Widget {kind} /T (f{box[0]}-{box[1]}) /Rect [{corners}] /V ({value}) {more}"
+    return f"<< {entries} >>".encode("latin-1")
+
+
+def assemble(
+    contents: Sequence[bytes],
+    *,
+    objects: Sequence[bytes] = (),
+    annotations: Sequence[bytes] = (),
+    form: bool = True,
+    xfa: bool = False,
+    info: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on.
+
+    The annotations are on each page. They are fields if there is a form, which may have a second one in XML.
+    """
+    body = [_FONT, *objects, *annotations]
     names = b" ".join(b"/X%d %d 0 R" % (number, number + 2) for number in range(len(objects)))
+    fields = b" ".join(b"%d 0 R" % (number + 2 + len(objects)) for number in range(len(annotations)))
     tree = len(body) + 2 * len(contents) + 1
     pages = []
     for content in contents:
         body.append(_stream(content))
         body.append(
-            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
-            b"/Resources << /Font << /F1 1 0 R >> /XObject << %s >> >> >>" % (tree, len(body), names)
+            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Annots [%s] "
+            b"/Resources << /Font << /F1 1 0 R >> /XObject << %s >> >> >>" % (tree, len(body), fields, names)
         )
         pages.append(b"%d 0 R" % len(body))
     body.append(b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(pages), b" ".join(pages)))
-    body.append(b"<< /Type /Catalog /Pages %d 0 R >>" % tree)
+    second = b"/XFA (<xdp/>) /NeedsRendering true" if xfa else b""
+    fields_of_form = b"/AcroForm << /Fields [%s] /DA (/F1 10 Tf) %s >>" % (fields, second) if fields and form else b""
+    body.append(b"<< /Type /Catalog /Pages %d 0 R %s %s >>" % (tree, fields_of_form, second))
     body.append(b"<< %s >>" % b" ".join(f"/{key} ({value})".encode("latin-1") for key, value in (info or {}).items()))
     return _with_table(body)
 

@@ -107,6 +107,11 @@ def test_a_page_of_html_becomes_markdown_without_scripts_and_navigation(parse: P
     assert not {"Home", "alert", "x"} & set(parsed.text.split())
 
 
+def test_a_title_of_a_template_gives_way_to_the_name_of_the_file(parse: Parse) -> None:
+    assert parse("a.pdf", make_pdf([(72, 700, "x")], info={"Title": "Untitled document"})).document_name == "a.pdf"
+    assert parse("b.html", b"<title>Document1</title><p>x").document_name == "b.html"
+
+
 def test_a_pdf_keeps_its_columns_and_has_whole_words(parse: Parse) -> None:
     left = paragraph(72, f"The {FI}rst column is hyphen-", "ated; a self-", "made user-", "supplied page", "ends here.")
     right = paragraph(330, "The second column", "is self-made, too.")

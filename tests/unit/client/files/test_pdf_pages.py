@@ -1,0 +1,148 @@
+"""What a reader sees on a page of a PDF is its text, also if annotations draw it, and what can't be read is said."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
+from kb_client.files.formats.pdf import extract
+from kb_client.files.formats.readable_letters import is_readable
+from kb_client.files.limits import ParseLimits
+from tests.unit.client.files.pdf_files import (
+    Line,
+    assemble,
+    make_annotated_pdf,
+    make_picture_page,
+    text_field,
+)
+
+SWITCH = "<< /Type /Annot /Subtype /Widget /FT /Btn /T ({}) /Rect [{} {} {} {}] /V /{} /AS /{} >>"
+LABELS: list[Line] = [
+    (72, 700, "Name of the guest:"),
+    (72, 660, "Room"),
+    (300, 660, "Nights"),
+    (72, 600, "Remarks"),
+    (100, 500, "Breakfast"),
+    (300, 500, "Dinner"),
+]
+
+
+def read(data: bytes) -> Extraction:
+    return extract(data, ExtractOptions(ParseLimits()))
+
+
+def test_values_of_a_form_stand_beside_their_labels() -> None:
+    parsed = read(
+        make_annotated_pdf(
+            LABELS,
+            text_field((350, 655, 420, 672), "3"),
+            text_field((120, 655, 250, 672), "214"),
+            text_field((200, 695, 400, 712), "Olga Brandt"),
+            text_field((72, 560, 400, 595), "Late\\nafter ten"),
+            text_field((72, 300, 400, 320), "secret", "/Ff 8192"),
+            text_field((72, 340, 400, 360), "B-RD 91", "/TU (Number of the car)"),
+            text_field((72, 380, 400, 395), "unseen", "/F 2"),
+            SWITCH.format("b", 80, 498, 92, 510, "Yes", "Yes").encode(),
+            SWITCH.format("d", 280, 498, 292, 510, "Off", "Off").encode(),
+            text_field((72, 400, 300, 420), "b", "/FT /Ch /Ff 131072 /Opt [[(a) (Bern)] [(b) (Basel)]] /TU (City)"),
+        )
+    )
+    assert parsed.text.splitlines()[-8:] == [
+        "Name of the guest: Olga Brandt",
+        "Room: 214",
+        "Nights: 3",
+        "Remarks: Late",
+        "after ten",
+        "[x] Breakfast",
+        "City: Basel",
+        "Number of the car: B-RD 91",
+    ]
+    assert not {"secret", "unseen"} & set(parsed.text.split())
+
+
+def test_notes_typed_on_a_page_and_stamps_are_seen_and_comments_are_counted() -> None:
+    parsed = read(
+        make_annotated_pdf(
+            [(72, 700, "Invoice 12")],
+            b"<< /Type /Annot /Subtype /FreeText /Rect [72 200 300 220] /Contents (Paid in cash) /DA (/F1 10 Tf) >>",
+            b"<< /Type /Annot /Subtype /FreeText /F 2 /Rect [72 200 300 220] /Contents (Unseen) >>",
+            b"<< /Type /Annot /Subtype /Stamp /Rect [72 300 200 330] /AP << /N 2 0 R >> >>",
+            b"<< /Type /Annot /Subtype /Text /Rect [72 100 90 120] /Contents (why so much?) >>",
+            b"<< /Type /Annot /Subtype /Link /Rect [72 100 90 120] /Contents (a link) >>",
+            drawn="APPROVED",
+        )
+    )
+    assert parsed.text.splitlines() == ["Invoice 12", "APPROVED", "Paid in cash"]
+    assert parsed.warnings == ("1 comments were left out",)
+
+
+def test_an_annotation_without_a_form_is_seen() -> None:
+    note = b"<< /Type /Annot /Subtype /Stamp /Rect [72 300 200 330] /AP << /N 2 0 R >> >>"
+    assert read(make_annotated_pdf([], note, drawn="APPROVED", form=False)).text == "APPROVED"
+
+
+@pytest.mark.parametrize(
+    ("lines", "share", "is_picture"),
+    [
+        ([(40, 20, "Scanned by Copyfix 3000")], 1.0, True),
+        ([(40, 20, "- 4 -")], 0.6, True),
+        ([(40, 20, "Figure 3: the pump")], 0.3, False),
+        ([(40, 700 - 14 * at, "A whole sentence that somebody has written here.") for at in range(9)], 1.0, False),
+    ],
+)
+def test_a_page_that_is_mostly_a_picture_is_said_to_be_one(
+    lines: list[Line], share: float, *, is_picture: bool
+) -> None:
+    parsed = read(make_picture_page(lines, share=share))
+    assert parsed.warnings == (("1 of 1 pages are pictures without text; --ocr reads them",) if is_picture else ())
+    assert lines[0][2] in parsed.text
+
+
+def test_a_scan_whose_text_was_recognized_before_is_no_picture() -> None:
+    parsed = read(make_picture_page([(40, 20, "Short note")], share=1.0, invisible=True))
+    assert (parsed.text, parsed.warnings) == ("Short note", ())
+
+
+def test_characters_that_are_no_letters_are_left_out_and_said() -> None:
+    noise = r"\003\004\005\006\007\010\016\017\020\021\022\023\024\025"
+    page = b"BT /F1 12 Tf 1 0 0 1 72 700 Tm (%s) Tj ET"
+    with pytest.raises(UnreadableDocument, match="its fonts don't say which letters they show"):
+        read(assemble([page % noise.encode()]))
+    parsed = read(assemble([page % noise.encode(), page % b"The second page is text."]))
+    assert parsed.text == "The second page is text."
+    assert parsed.warnings == (
+        "1 of 2 pages were left out, because their fonts don't say which letters they show; --ocr reads them",
+    )
+
+
+SHIFTED = "".join(chr(ord(letter) - 29) for letter in "Thereisalwaysalightinthewindowofthehouseattheend" * 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "readable"),
+    [
+        ("\ue001\ue002\ue003\ue004\ue005\ue006\ue007\ue008\ue009\ue00a", False),
+        ("\ufffd" * 20, False),
+        ("\x03\x04\x05 " * 9, False),
+        (SHIFTED, False),
+        ("PARTS LIST HVBK-1234 QXRT-9 KLMN-77 " * 9, True),
+        ("THE WHOLE PAGE IS WRITTEN IN CAPITAL LETTERS. " * 5, True),
+        ("Сумма 12 € — оплачено", True),
+        ("入口は東側です", True),
+        ("12.5 13.7 ....... 18 %", True),
+        ("hyphen\x02ated re\ufffecord", True),
+        ("", True),
+    ],
+)
+def test_letters_are_told_from_noise(text: str, *, readable: bool) -> None:
+    assert is_readable(text) == readable
+
+
+@given(st.text(st.characters(categories=["Ll", "Lu", "Lo", "Nd", "Po"]), max_size=300))
+def test_a_text_with_small_letters_of_any_script_is_readable(text: str) -> None:
+    assert is_readable(text + "abcdefghij" * 40)
+
+
+def test_a_form_that_only_programs_of_adobe_show_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="XFA"):
+        read(make_annotated_pdf([(72, 700, "Please wait...")], text_field((1, 1, 9, 9), ""), xfa=True))
