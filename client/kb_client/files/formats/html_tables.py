@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_ARRANGED: Final = "table, h1, h2, h3, h4, main, article, section, form"
+_ARRANGED: Final = ["table", "h1", "h2", "h3", "h4", "main", "article", "section", "form"]
 _PARTS: Final = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup"]
 _MAX_SPAN: Final = 1_000
 _MAX_ADDED: Final = 20_000
@@ -26,7 +26,7 @@ def make_tables_plain(soup: "BeautifulSoup") -> None:
 def _is_layout(table: "Tag") -> bool:
     if table.get("role") in ("presentation", "none"):
         return True
-    if table.select_one("th, caption") is None and table.select_one(_ARRANGED) is not None:
+    if table.find(_ARRANGED) is not None and table.find(["th", "caption"]) is None:
         return True
     return table.find("table") is not None or not any(len(_cells(row)) > 1 for row in _rows(table))
 
@@ -47,36 +47,48 @@ def _cells(row: "Tag") -> "list[Tag]":
 
 def _repeat_spanned(table: "Tag", soup: "BeautifulSoup", *, most: int) -> int:
     """Fill the rows of a table, and return the number of cells that were added."""
+    if table.find(_spans) is None:
+        return 0
     rows = _rows(table)
     width = max((sum(_span(cell, "colspan") for cell in _cells(row)) for row in rows), default=0)
-    added = 0
+    left = most
     below: dict[int, tuple[int, Tag]] = {}
     for row in rows:
         column = 0
-        for cell in [*_cells(row), None]:
-            while column in below and added < most:
-                rest, spanned = below.pop(column)
-                copy = _copy(spanned, soup)
-                row.append(copy) if cell is None else cell.insert_before(copy)
-                added += 1
-                if rest > 1:
-                    below[column] = (rest - 1, spanned)
+        for cell in _cells(row):
+            for above in _from_above(below, column)[:left]:
+                cell.insert_before(_copy(above, soup))
+                left -= 1
                 column += 1
-            if cell is None:
-                break
             columns, height = _span(cell, "colspan"), _span(cell, "rowspan")
-            del cell["colspan"], cell["rowspan"]
-            repeated = range(1, columns) if columns < width and added + columns < most else ()
-            if columns >= width > 1:
-                cell["colspan"] = str(columns)
-            for offset in range(columns):
-                if height > 1:
-                    below[column + offset] = (height - 1, cell)
-            for _ in repeated:
-                cell.insert_after(_copy(cell, soup))
-                added += 1
+            if columns < width:
+                del cell["colspan"]
+                for _ in range(1, min(columns, left + 1)):
+                    cell.insert_after(_copy(cell, soup))
+                    left -= 1
+            if height > 1:
+                below |= dict.fromkeys(range(column, column + columns), (height - 1, cell))
             column += columns
-    return added
+        for above in _from_above(below, column)[:left]:
+            row.append(_copy(above, soup))
+            left -= 1
+    return most - left
+
+
+def _from_above(below: "dict[int, tuple[int, Tag]]", column: int) -> "list[Tag]":
+    """Take the cells of rows above that reach into a row, from a column on to the first that is free."""
+    cells = []
+    while column in below:
+        rest, cell = below.pop(column)
+        cells.append(cell)
+        if rest > 1:
+            below[column] = (rest - 1, cell)
+        column += 1
+    return cells
+
+
+def _spans(element: "Tag") -> bool:
+    return not {"rowspan", "colspan"}.isdisjoint(element.attrs)
 
 
 def _span(cell: "Tag", name: str) -> int:

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_NEVER_SHOWN: Final = ("title", "script", "style", "link", "meta", "datalist", "rp", "annotation", "annotation-xml")
-_SHOWN_WITHOUT_OTHER_TEXT: Final = (
-    "noscript",
-    "noframes",
-    "template",
-    "object[data]",
-    "iframe",
-    "video",
-    "audio",
-    "canvas",
-)
+_NEVER_SHOWN: Final = ["title", "script", "style", "link", "meta", "datalist", "rp", "annotation", "annotation-xml"]
+_SHOWN_WITHOUT_OTHER_TEXT: Final = ["noscript", "noframes", "template", "object", "iframe", "video", "audio", "canvas"]
 """Elements whose text browsers show only if they don't know the element, can't load it, or run no scripts."""
-_AROUND_THE_TEXT: Final = "footer, aside, [role=banner], [role=contentinfo], header:not(:has(h1))"
-_NAVIGATION: Final = "nav, [role=navigation]"
 _HIDDEN_BY_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _CLICKABLE: Final = (
     "button, summary, label, [onclick], [role=button], [role=tab], [aria-expanded], [aria-controls], [data-toggle],"
@@ -50,11 +39,15 @@ _MOST_OF_A_REQUEST: Final = 400
 
 def keep_shown(soup: "BeautifulSoup") -> None:
     """Remove what a reader of the page neither sees nor can open by a click."""
-    _remove(soup.select(", ".join(_NEVER_SHOWN)))
-    opened = _find_opened(soup)
-    _remove_unless_text(soup, [each for each in _find_hidden(soup) if not _can_be_opened(each, opened)])
-    _remove([each for each in soup.select("[aria-hidden=true], a.headerlink, a.anchor") if _is_decoration(each)])
-    _remove_unless_text(soup, soup.select(", ".join(_SHOWN_WITHOUT_OTHER_TEXT)), unless=_asks_for_scripts)
+    _remove(soup.find_all(_NEVER_SHOWN))
+    elements = soup.find_all(True)
+    opened = _find_opened(elements)
+    _remove_unless_text(soup, [each for each in elements if _is_hidden(each) and not _can_be_opened(each, opened)])
+    _remove([each for each in elements if not each.decomposed and _is_decoration(each)])
+    replaced = [
+        each for each in soup.find_all(_SHOWN_WITHOUT_OTHER_TEXT) if each.name != "object" or each.has_attr("data")
+    ]
+    _remove_unless_text(soup, replaced, unless=_asks_for_scripts)
 
 
 def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
@@ -63,10 +56,10 @@ def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
     Args:
         of_site: also leave out what usually surrounds the text on each page of a site.
     """
-    _remove_unless_text(soup, [each for each in soup.select(_NAVIGATION) if _is_list_of_links(each)])
+    _remove_unless_text(soup, soup.find_all(_is_navigation))
     main = _find_main(soup)
     if main is None and of_site:
-        _remove_unless_text(soup, soup.select(_AROUND_THE_TEXT))
+        _remove_unless_text(soup, soup.find_all(_is_around_the_text))
     return main or soup
 
 
@@ -77,10 +70,10 @@ def text_size(element: "Tag") -> int:
 
 def _find_main(soup: "BeautifulSoup") -> "Tag | None":
     """Return the element that the page marks as its main part, if that holds most of the text."""
-    marked = soup.select("main, [role=main]") or soup.find_all("article")
+    marked = soup.find_all(_is_main) or soup.find_all("article")
     if len(marked) != 1:
         return None
-    beside = sum(map(text_size, _outermost(soup.select(_AROUND_THE_TEXT), outside=marked[0])))
+    beside = sum(map(text_size, _outermost(soup.find_all(_is_around_the_text), outside=marked[0])))
     size = text_size(marked[0])
     return marked[0] if size and size >= _MOST * (text_size(soup) - beside) else None
 
@@ -115,17 +108,36 @@ def _outermost(elements: "Collection[Tag]", *, outside: "Tag | None" = None) -> 
     ]
 
 
-def _find_hidden(soup: "BeautifulSoup") -> "list[Tag]":
-    hidden = soup.select("[hidden], dialog:not([open]), [popover]")
-    styled = [each for each in soup.select("[style]") if _HIDDEN_BY_STYLE.search(str(each.get("style")))]
-    return [*hidden, *styled]
+def _is_main(element: "Tag") -> bool:
+    return element.name == "main" or bool(element.get("role") == "main")
 
 
-def _find_opened(soup: "BeautifulSoup") -> set[str]:
+def _is_around_the_text(element: "Tag") -> bool:
+    if element.name == "header":
+        return element.find("h1") is None
+    return element.name in ("footer", "aside") or element.get("role") in ("banner", "contentinfo")
+
+
+def _is_navigation(element: "Tag") -> bool:
+    """Return whether an element is a list of links to other pages, and no text that happens to stand there."""
+    if element.name != "nav" and element.get("role") != "navigation":
+        return False
+    links = sum(map(text_size, _outermost(element.find_all(["a", "button", "summary", "label", "h2", "h3", "h4"]))))
+    return links >= _MOST * text_size(element)
+
+
+def _is_hidden(element: "Tag") -> bool:
+    if element.has_attr("hidden") or element.has_attr("popover"):
+        return True
+    if element.name == "dialog":
+        return not element.has_attr("open")
+    return bool(_HIDDEN_BY_STYLE.search(str(element.get("style") or "")))
+
+
+def _find_opened(elements: "Iterable[Tag]") -> set[str]:
     """Return the ids of elements that something that can be clicked opens."""
-    names = ", ".join(f"[{name}]" for name in _OPENED_BY if name != "href") + ", a[href^='#']"
-    values = (str(each.get(name) or "") for each in soup.select(names) for name in _OPENED_BY)
-    return {word.lstrip("#") for value in values for word in value.split()}
+    values = (str(each.get(name) or "") for each in elements for name in _OPENED_BY if each.has_attr(name))
+    return {word.removeprefix("#") for value in values for word in value.split()}
 
 
 def _can_be_opened(element: "Tag", opened: set[str]) -> bool:
@@ -144,21 +156,19 @@ def _is_switch(element: "Tag") -> bool:
 
 
 def _is_decoration(element: "Tag") -> bool:
-    """Return whether an element that screen readers leave out is an icon, a mark, or a formula that is there twice."""
-    if element.name == "a":
-        return True
+    """Return whether an element is a link to its heading, or, where screen readers leave it out, an icon or a mark."""
     classes = " ".join(name for name in element.get_attribute_list("class") if name)
+    if element.name == "a" and not {"headerlink", "anchor"}.isdisjoint(classes.split()):
+        return True
+    if element.get("aria-hidden") != "true":
+        return False
     if "katex-html" in classes.split():
+        # The same formula is there in MathML.
         return True
     words = element.get_text(" ").split()
     return not any(map(str.isalnum, "".join(words))) or (
         len(words) == 1 and (element.name == "i" or bool(_ICON.search(classes)))
     )
-
-
-def _is_list_of_links(element: "Tag") -> bool:
-    links = sum(text_size(each) for each in _outermost(element.select("a, button, summary, label, h2, h3, h4")))
-    return links >= _MOST * text_size(element)
 
 
 def _asks_for_scripts(element: "Tag") -> bool:
