@@ -70,12 +70,12 @@ Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_META
 
 
 class MetadataWarning(BaseModel):
-    """A part of the metadata that was left out because it can't be stored; the document is stored without it."""
+    """A part of a document that was left out or assumed; the document is stored without it."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     field: Annotated[str, Field(max_length=200), AfterValidator(storable)]
-    """Path of the value, such as `metadata.authors`. A key that can't be a key of metadata is not repeated."""
+    """Path of the value, such as `metadata.authors`, or `text`. A key that can't be one of metadata is not repeated."""
     message: Annotated[str, Field(max_length=_MESSAGE_CHARACTERS), AfterValidator(storable)]
     """Fault of the value, and what is allowed."""
 

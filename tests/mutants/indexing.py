@@ -107,10 +107,20 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "what-was-left-out-of-a-file-does-not-decide-between-equal-revisions",
+        _PROJECTION,
+        old="    content += event.reading_warnings or ()\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_projection.py",
+            "test_what_could_not_be_read_belongs_to_the_text_and_comes_out_alike_whichever_came_first",
+        ),
+    ),
+    Mutant(
         "warnings-outlive-what-an-older-version-writes",
         _DOCUMENTS,
-        old='facet if row.get("warned_version") == row.get("projection_version") else replace(facet, warnings=())',
-        new="facet",
+        old='bool(row.get("warned_version") == row.get("projection_version"))',
+        new="True",
         caught_by=in_file(
             f"{_TESTS}/test_metadata_warnings.py",
             "test_warnings_go_when_a_replica_of_an_older_version_changes_the_document",

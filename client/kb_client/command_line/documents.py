@@ -230,7 +230,8 @@ def _print_document(found: "DocumentView") -> None:
         }
     )
     for warning in found.warnings:
-        print(f"left out: {visible(warning.field)}: {visible(warning.message)}")
+        about = "read from its file" if warning.field == "text" else f"left out: {visible(warning.field)}"
+        print(f"{about}: {visible(warning.message)}")
     if not found.knowledge_bases:
         print("\nIt is in no knowledge base: none has one of its tags.")
         return

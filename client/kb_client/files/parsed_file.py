@@ -48,5 +48,6 @@ class ParsedFile:
                 "pages": [page.model_dump() for page in self.pages],
                 "content_type": self.content_type,
                 "source_digest": self.source_digest,
+                "reading_warnings": list(self.warnings),
             }
         )

@@ -23,6 +23,8 @@ from kb_client.files.titles import own_title
 
 LENGTH_BYTES: Final = 8
 _MAX_TITLE_CHARACTERS: Final = 300
+_MOST_WARNINGS: Final = 20
+"""Number of warnings that a document can have."""
 _OLDEST_YEAR: Final = 1900
 _MAX_RECURSION: Final = 10_000
 _DAMAGED: Final = "open it and save it again, or export its text"
@@ -79,7 +81,7 @@ def _to_json(extraction: Extraction, source_digest: str, limits: ParseLimits) ->
         "title": _one_line(extraction.title),
         "date": _usable_date(extraction.date),
         "pages": extraction.pages,
-        "warnings": extraction.warnings,
+        "warnings": extraction.warnings[:_MOST_WARNINGS],
         "source_digest": source_digest,
         "web_links": _storable_links(extraction.web_links),
     }

@@ -9,8 +9,8 @@ from kb_contracts.api.batches import DescribedAs
 from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
-from kb_contracts.documents import EmbeddingText, Page, Revision, TagIds, Text
-from kb_contracts.metadata import Metadata, MetadataWarning
+from kb_contracts.documents import EmbeddingText, Page, ReadingWarning, Revision, TagIds, Text
+from kb_contracts.metadata import MAX_WARNINGS, Metadata, MetadataWarning
 from kb_contracts.outcomes import OutdatedFacet
 from kb_contracts.text_rules import storable
 
@@ -75,6 +75,12 @@ class PutDocument(DocumentRequestChange):
         default=None,
         description="Text that is embedded in place of `text`. Searches find the document by words of both and show "
         "`text` only. With it, the document is one chunk, and each of the two has at most 8,000 characters.",
+    )
+    reading_warnings: list[ReadingWarning] | None = Field(
+        default=None,
+        max_length=MAX_WARNINGS,
+        description="Sentences on what of the original file was left out of the text, could not be read, or was "
+        "assumed. They are shown with the document.",
     )
 
 

@@ -25,10 +25,10 @@ ListedDocumentSort = Literal[
 ]
 
 LEFT_OUT: Final = (
-    "Parts of the metadata that were left out because they can't be stored. If they are too many, the last one counts "
-    "the others."
+    "Parts of the metadata that were left out because they can't be stored; if they are too many, the last one counts "
+    "the others. In the field `text`: what was left out or assumed when the text was read from its file."
 )
-HAS_WARNINGS: Final = "Whether parts of the metadata were left out: `warnings` of the document says which."
+HAS_WARNINGS: Final = "Whether parts of the document were left out: `warnings` of the document says which."
 
 
 class DocumentError(BaseModel):

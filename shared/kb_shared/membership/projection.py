@@ -100,6 +100,7 @@ def _text(event: OcrCompleted, text_id: str) -> TextFacet:
     if event.source_digest is not None:
         # Without it, the digest is that of earlier versions.
         content.append(event.source_digest)
+    content += event.reading_warnings or ()
     return TextFacet(
         revision=event.revision,
         digest=_digest(content),
@@ -108,6 +109,7 @@ def _text(event: OcrCompleted, text_id: str) -> TextFacet:
         upload_date=upload_date,
         content_type=event.content_type,
         source_digest=event.source_digest,
+        reading_warnings=event.reading_warnings or (),
     )
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from kb_contracts.metadata import MetadataWarning
+from kb_contracts.metadata import MAX_WARNINGS, MetadataWarning
 from kb_shared.mongo.database import Database, MongoSession, Row, collisions
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
@@ -47,6 +47,8 @@ class TextFacet:
     content_type: str | None = None
     source_digest: str | None = None
     """Digest that the sender gave the file of the text."""
+    reading_warnings: tuple[str, ...] = ()
+    """Sentences on what was left out or assumed when the text was read from its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ class AppliedEvent:
 
 
 _TEXTS: Final = RowMapper(
-    TextFacet, names={"revision": "text_revision", "digest": "text_digest", "name": "document_name"}
+    TextFacet,
+    names={"revision": "text_revision", "digest": "text_digest", "name": "document_name"},
+    convert={"reading_warnings": tuple},
 )
 _TAGS: Final = RowMapper(
     TagsFacet, names={"revision": "tags_revision", "digest": "tags_digest"}, convert={"tag_ids": tuple}
@@ -128,7 +132,10 @@ class Document:
 
     @property
     def warnings(self) -> tuple[MetadataWarning, ...]:
-        return self.metadata.warnings if self.metadata else ()
+        of_text = (
+            [MetadataWarning(field="text", message=each) for each in self.text.reading_warnings] if self.text else []
+        )
+        return (*of_text, *(self.metadata.warnings if self.metadata else ()))[:MAX_WARNINGS]
 
 
 def chunk_metadata_digest(document: Document) -> str:
@@ -336,13 +343,13 @@ async def find_deleted(database: Database, organization_id: str, *, document_ids
 
 
 async def find_with_warnings(database: Database, organization_id: str, *, document_ids: Collection[str]) -> set[str]:
-    """Return those of the documents of whose metadata something was left out."""
+    """Return those of the documents of which something was left out."""
     if not document_ids:
         return set()
     query: Row = {
         "_id": {"$in": [row_id(DocumentKey(organization_id, each)) for each in document_ids]},
         "organization_id": organization_id,
-        "metadata_warnings.0": {"$exists": True},
+        "$or": [{"metadata_warnings.0": {"$exists": True}}, {"reading_warnings.0": {"$exists": True}}],
         "$expr": {"$eq": ["$warned_version", "$projection_version"]},
     }
     return {row["document_id"] async for row in database[NAME].find(query, {"document_id": 1})}
@@ -450,10 +457,19 @@ def _tagged(organization_id: str, *, tag_ids: Sequence[str], without: Sequence[s
     return {"organization_id": organization_id, "tag_ids": tags, "alive": alive}
 
 
+def _text(row: Row) -> TextFacet:
+    facet = _TEXTS.read(row)
+    return facet if _knows_warnings(row) else replace(facet, reading_warnings=())
+
+
 def _metadata(row: Row) -> MetadataFacet:
     facet = _METADATA.read(row)
-    # A replica of an older version changes the metadata and leaves the warnings of those before.
-    return facet if row.get("warned_version") == row.get("projection_version") else replace(facet, warnings=())
+    return facet if _knows_warnings(row) else replace(facet, warnings=())
+
+
+def _knows_warnings(row: Row) -> bool:
+    """Return whether the warnings are those of the row: a replica of an older version leaves those of before."""
+    return bool(row.get("warned_version") == row.get("projection_version"))
 
 
 def _filter(key: DocumentKey) -> Row:
@@ -481,7 +497,8 @@ def _to_fields(document: Document) -> Row:
         "metadata_revision": metadata.revision if metadata else None,
         "metadata_digest": metadata.digest if metadata else None,
         "metadata": dict(document.metadata_values),
-        "metadata_warnings": [each.model_dump() for each in document.warnings],
+        "metadata_warnings": [each.model_dump() for each in metadata.warnings] if metadata else [],
+        "reading_warnings": list(text.reading_warnings) if text else [],
         "warned_version": document.projection_version,
         "changed_at": datetime.now(UTC),
         **_digest_fields(document),
@@ -504,7 +521,7 @@ def _from_row(row: Row) -> Document:
         organization_id=row["organization_id"],
         document_id=row["document_id"],
         deleted_revision=row.get("deleted_revision"),
-        text=_TEXTS.read(row) if row.get("text_revision") is not None else None,
+        text=_text(row) if row.get("text_revision") is not None else None,
         tags=_TAGS.read(row) if row.get("tags_revision") is not None else None,
         metadata=_metadata(row) if row.get("metadata_revision") is not None else None,
         projection_version=row.get("projection_version", 0),

@@ -62,6 +62,20 @@ async def test_the_document_shows_the_warnings_until_metadata_without_them_come(
     assert await shown() == []
 
 
+async def test_the_document_shows_what_of_its_file_could_not_be_read_until_another_text_comes(
+    organization: OrganizationClient,
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "reading_warnings": ["2 of 9 pages are pictures"]})
+    await organization.ok("PATCH", "/documents/d1/metadata", json={"metadata": {"year": 2026}})
+    await handle(organization)
+    shown = (await organization.ok("GET", "/documents/d1"))["warnings"]
+    assert shown == [{"field": "text", "message": "2 of 9 pages are pictures"}]
+    assert [each["has_warnings"] for each in (await organization.ok("GET", "/documents"))["documents"]] == [True]
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "text": "all of it"})
+    await handle(organization)
+    assert (await organization.ok("GET", "/documents/d1"))["warnings"] == []
+
+
 @pytest.mark.parametrize("metadata", ["{}", [], 7, True])
 async def test_metadata_that_are_no_object_cost_a_document_nothing_and_a_change_is_refused(
     organization: OrganizationClient, metadata: Any

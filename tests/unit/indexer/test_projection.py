@@ -27,6 +27,7 @@ def ocr(
     uploaded: datetime = UPLOADED,
     source_digest: str | None = None,
     warnings: Sequence[str] = (),
+    unread: Sequence[str] = (),
 ) -> OcrCompleted:
     return OcrCompleted(
         organization_id="acme",
@@ -39,6 +40,7 @@ def ocr(
         metadata=dict(metadata) if metadata is not None else None,
         source_digest=source_digest,
         metadata_warnings=warned_of(warnings),
+        reading_warnings=tuple(unread) or None,
     )
 
 
@@ -90,6 +92,7 @@ events = st.one_of(
         name=st.sampled_from(["x", "y"]),
         source_digest=st.sampled_from([None, "1", "2"]),
         warnings=left_out,
+        unread=st.sampled_from([(), ("page 2",), ("page 3",)]),
     ),
     st.builds(lambda revision, tags: tagged(revision, *tags), revisions, tag_lists),
     st.builds(described, revisions, metadata_values, warnings=left_out),
@@ -222,6 +225,14 @@ def test_warnings_belong_to_the_metadata_that_they_are_about() -> None:
 def test_metadata_with_and_without_warnings_of_one_revision_come_out_alike_whichever_came_first() -> None:
     one, two = described(1, {"n": 1}), described(1, {"n": 1}, warnings=["authors"])
     assert after(one, two) == after(two, one)
+
+
+def test_what_could_not_be_read_belongs_to_the_text_and_comes_out_alike_whichever_came_first() -> None:
+    one, two = ocr(1, "text"), ocr(1, "text", unread=["page 2 is a picture"])
+    assert after(one, two) == after(two, one)
+    shown = [(each.field, each.message) for each in after(two, described(2, {"n": 1})).warnings]
+    assert shown == [("text", "page 2 is a picture")]
+    assert after(two, ocr(3, "text")).warnings == ()
 
 
 def test_neither_the_order_nor_the_words_of_warnings_make_other_metadata() -> None:

@@ -69,6 +69,7 @@ class AsyncDocuments(AsyncResource):
         content_type: str | Unset | None = UNSET,
         source_digest: str | Unset | None = UNSET,
         embedding_text: str | Unset | None = UNSET,
+        reading_warnings: Sequence[str] | Unset | None = UNSET,
         revision: int | Unset | None = UNSET,
     ) -> ApiCall[AcceptedChange]:
         """Create or replace a document. `upload` also takes texts that are too long for one request.
@@ -76,6 +77,7 @@ class AsyncDocuments(AsyncResource):
         Args:
             text_ref: reference of a stored text, instead of `text`.
             embedding_text: text that is embedded in place of `text`; each has at most 8,000 characters then.
+            reading_warnings: sentences on what was left out or assumed when the text was read from a file.
             revision: any integer that rises with each change of the document; by default the last known one plus 1.
         """
         return ApiCall(
@@ -95,6 +97,7 @@ class AsyncDocuments(AsyncResource):
                     "content_type": content_type,
                     "source_digest": source_digest,
                     "embedding_text": embedding_text,
+                    "reading_warnings": reading_warnings,
                     "revision": revision,
                 }
             ),
@@ -195,6 +198,7 @@ class AsyncDocuments(AsyncResource):
         pages: Sequence[PageOfText | Mapping[str, int]] | Unset = UNSET,
         content_type: str | Unset | None = UNSET,
         source_digest: str | Unset | None = UNSET,
+        reading_warnings: Sequence[str] | Unset | None = UNSET,
         revision: int | Unset | None = UNSET,
         on_progress: UploadProgress | None = None,
     ) -> AcceptedChange:
@@ -219,6 +223,7 @@ class AsyncDocuments(AsyncResource):
             pages=pages,
             content_type=content_type,
             source_digest=source_digest,
+            reading_warnings=reading_warnings,
             revision=revision,
         )
         if on_progress is not None and isinstance(text_ref, Unset):

@@ -90,6 +90,7 @@ class Sender:
                 pages=[each.model_dump() for each in parsed.pages],
                 content_type=parsed.content_type,
                 source_digest=parsed.source_digest,
+                reading_warnings=parsed.warnings,
             )
         except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
             self._fail(file, str(error))
@@ -137,9 +138,9 @@ def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) ->
     """Return the outcome that the state of a document on the server means; None if it is still on its way.
 
     Args:
-        warnings: those of the file; those of the document follow them.
+        warnings: those of the file; those of the document that are not among them follow.
     """
-    warnings = (*warnings, *_words(view.warnings))
+    warnings = (*warnings, *_words([each for each in view.warnings if each.message not in warnings]))
     passages = max((each.chunk_count for each in view.knowledge_bases), default=0)
     if view.searchable:
         return FileOutcome(file, view.document_id, "searchable", passages=passages, warnings=warnings)

@@ -75,6 +75,7 @@ async def _push(
             pages=[page.model_dump() for page in parsed.pages],
             content_type=parsed.content_type,
             source_digest=parsed.source_digest,
+            reading_warnings=parsed.warnings,
         )
     except ApiError as error:
         return describe_refusal(error)

@@ -175,7 +175,7 @@ class Crawler:
         return ReadItem(
             recorded.outcome,
             key=item.address,
-            message=recorded.problem,
+            message=recorded.problem or "; ".join(parsed.warnings) or None,
             bytes_read=len(fetched.body),
             found=self._items(links, item),
         )

@@ -50,7 +50,7 @@ class UploadedFile:
         if not parsed.text.strip():
             return self._result(item, ItemOutcome.FAILED, "it has no text; leave it out")
         recorded = await self._recorder.record(SourceItem(item.address, parsed.document_name, parsed.text), known=known)
-        return self._result(item, recorded.outcome, recorded.problem)
+        return self._result(item, recorded.outcome, recorded.problem or "; ".join(parsed.warnings) or None)
 
     async def _save_existing(self, path: Path) -> None:
         size_bytes = await self._save(path)

@@ -64,6 +64,15 @@ def test_what_was_left_out_of_the_metadata_is_told_after_the_warnings_of_the_fil
     )
 
 
+def test_what_could_not_be_read_of_a_file_is_told_once() -> None:
+    said = [MetadataWarning(field="text", message="a page has no text")]
+    outcome = judge(
+        view({}, searchable=True).model_copy(update={"warnings": said}), "a.md", warnings=(said[0].message,)
+    )
+    assert outcome is not None
+    assert outcome.warnings == ("a page has no text",)
+
+
 def test_a_document_that_is_being_indexed_has_no_outcome_yet() -> None:
     assert judge(view({"status": "running"}), "a.md") is None
 
