@@ -1,64 +1,189 @@
 """Rows of tables as lines that can be understood alone: a passage may hold any of them without the first row."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from kb_client.files.formats.literal_lines import keep_literal
+from kb_client.files.formats.table_header import BoldRow, Header, Merged, Row, find_header, join_names, names_fit
+from kb_client.files.formats.value_kinds import MEASURED, Kind, kind_of
 
-_ROWS_BEFORE_HEADER: Final = 5
-_MAX_HEADER_CHARACTERS: Final = 80
+__all__ = ["BoldRow", "HeaderRow", "Merged", "rows_to_lines"]
+
+_SAMPLE_ROWS: Final = 100
+_MAX_LABEL_CHARACTERS: Final = 80
+
+
+class HeaderRow(tuple[str, ...]):
+    """A row that the file marks as names of columns."""
+
+    __slots__ = ()
 
 
 def rows_to_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Return a line for each row that is not empty.
 
-    Below a header, a line is `Name: Ada; Born: 1815`. Without one, it is `Ada | 1815`.
+    Below a header, a line is `Name: Ada; Born: 1815`. A header is a `HeaderRow`, or a row that differs in kind from
+    those below it. Of two columns without a header, the first one has labels: `Born: 1815`. Other rows are
+    `Ada | 1815`. An empty row may end a table.
+
+    Args:
+        rows: cells of each row, at their columns; a merged cell is repeated, beside itself as `Merged`.
     """
     return map(keep_literal, _lines(rows))
 
 
+@dataclass(slots=True)
+class _Block:
+    """Rows up to an empty one, or to the next header. Only the first ones are in memory."""
+
+    marked: list[Row]
+    sample: list[Row]
+    rest: Iterator[Row]
+
+
+@dataclass(slots=True)
+class _Source:
+    """Rows with one that was read too far."""
+
+    rows: Iterator[Sequence[str]]
+    ahead: list[Sequence[str]] = field(default_factory=list)
+
+    def blocks(self) -> Iterator[_Block]:
+        while (first := self._next_filled()) is not None:
+            self.ahead.append(first)
+            marked = list(self._run(headers=True))
+            body = self._run(headers=False)
+            yield _Block(marked, list(islice(body, _SAMPLE_ROWS)), body)
+            # What the reader left of the block.
+            for _ in body:
+                pass
+
+    def _next(self) -> Sequence[str] | None:
+        return self.ahead.pop() if self.ahead else next(self.rows, None)
+
+    def _next_filled(self) -> Sequence[str] | None:
+        while (row := self._next()) is not None and not any(map(str.strip, row)):
+            pass
+        return row
+
+    def _run(self, *, headers: bool) -> Iterator[Row]:
+        while (row := self._next()) is not None:
+            cleaned = _clean(row)
+            if isinstance(row, HeaderRow) is not headers or not any(cleaned):
+                self.ahead.append(row)
+                return
+            yield cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """Columns of a table. Tables that stand side by side have an empty column between them."""
+
+    first: int = 0
+    after: int = sys.maxsize
+
+    def cut(self, row: Row) -> Row:
+        cut = row[self.first : self.after]
+        return BoldRow(cut) if isinstance(row, BoldRow) else cut
+
+
 def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    filled = (row for row in (tuple(map(_one_line, row)) for row in rows) if any(row))
-    first = list(islice(filled, _ROWS_BEFORE_HEADER))
-    at = next((place for place, row in enumerate(first) if _is_header(row, first[place + 1 :])), None)
-    if at is None:
-        yield from map(_without_header, chain(first, filled))
-        return
-    yield from map(_without_header, first[:at])
-    header = first[at]
-    yield from (_with_header(header, row) for row in chain(first[at + 1 :], filled))
+    before: Header | None = None
+    for block in _Source(iter(rows)).blocks():
+        body = chain(block.sample, block.rest)
+        if block.marked:
+            before = Header(join_names(block.marked))
+            yield from (_write(before.names, row) for row in body) if block.sample else map(_plain, block.marked)
+            continue
+        areas = _areas(block.sample)
+        headers = [find_header([area.cut(row) for row in block.sample]) for area in areas]
+        if len(areas) > 1 and not all(headers):
+            areas, headers = [_Area()], [find_header(block.sample)]
+        if len(areas) == 1:
+            if headers == [None] and before and names_fit(before, block.sample):
+                headers = [replace(before, first=0, after=0)]
+            before = headers[0]
+        writers = [
+            _Writer(area, header, labels=header is None and _has_labels([area.cut(row) for row in block.sample]))
+            for area, header in zip(areas, headers, strict=True)
+        ]
+        yield from (line for at, row in enumerate(body) for writer in writers for line in writer.write(at, row))
 
 
-def _is_header(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Decide whether a row names columns: short, different, not numbers, and nothing is wider below."""
-    names = [name for name in row if name]
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the rows of one table."""
+
+    area: _Area
+    header: Header | None
+    labels: bool
+
+    def write(self, at: int, whole: Row) -> Iterator[str]:
+        row = self.area.cut(whole)
+        if not any(row):
+            return
+        if self.labels:
+            yield _label_and_value(row)
+        elif self.header is None or at < self.header.first:
+            yield _plain(row)
+        elif at >= self.header.after and row != self.header.names:
+            yield _write(self.header.names, row)
+
+
+def _areas(rows: Sequence[Row]) -> list[_Area]:
+    """Return the tables beside each other, each of which has at least two columns."""
+    filled = sorted({at for row in rows for at, cell in enumerate(row) if cell})
+    ends = [at for at, (left, right) in enumerate(pairwise(filled), 1) if right > left + 1]
+    groups = [filled[start:end] for start, end in pairwise([0, *ends, len(filled)])]
+    if len(groups) == 1 or any(len(group) == 1 for group in groups):
+        return [_Area()]
+    firsts = [0, *(group[0] for group in groups[1:])]
+    # Each column belongs to one of them: a row further down may have more.
+    return [_Area(first, after) for first, after in pairwise([*firsts, sys.maxsize])]
+
+
+def _has_labels(rows: Sequence[Row]) -> bool:
+    """Return whether rows are labels with their values: two columns, and the first one has different texts."""
+    cells = [_unmerged(row) for row in rows]
+    pairs = [row for row in cells if len(row) == len(("label", "value"))]
+    labels = {label for label, _ in pairs}
     return (
-        len(names) > 1
-        and len(set(names)) == len(names)
-        and all(len(name) <= _MAX_HEADER_CHARACTERS and not _is_number(name) for name in names)
-        and bool(below)
-        and all(not any(other[len(row) :]) and not _lacks_name(row, other) for other in below)
+        all(len(row) <= len(("label", "value")) for row in cells)
+        and 2 * len(pairs) > len(cells)
+        and len(labels) == len(pairs)
+        and all(
+            len(label) <= _MAX_LABEL_CHARACTERS and kind_of(label) not in MEASURED | {Kind.EMPTY} for label in labels
+        )
     )
 
 
-def _lacks_name(header: Sequence[str], row: Sequence[str]) -> bool:
-    return sum(1 for name, value in zip(header, row, strict=False) if value and not name) > 1
+def _label_and_value(row: Row) -> str:
+    match _unmerged(row):
+        case [label, value]:
+            return f"{label.rstrip(' :')}: {value}"
+    return _plain(row)
 
 
-def _is_number(value: str) -> bool:
-    return value.strip("+-%€$£ ").replace(".", "").replace(",", "").isdigit()
-
-
-def _with_header(header: Sequence[str], row: Sequence[str]) -> str:
-    names = [*header, *[""] * (len(row) - len(header))]
-    pairs = zip(names, row, strict=False)
+def _write(names: Row, row: Row) -> str:
+    if row and all(isinstance(cell, Merged) for cell in row[1:]) and len(row) > 1:
+        # A heading over all columns.
+        return row[0]
+    padded = [*names, *[""] * (len(row) - len(names))]
+    pairs = zip(padded, row, strict=False)
     return "; ".join(f"{name}: {value}" if name else value for name, value in pairs if value)
 
 
-def _without_header(row: Sequence[str]) -> str:
-    return " | ".join(value for value in row if value)
+def _plain(row: Row) -> str:
+    return " | ".join(_unmerged(row))
 
 
-def _one_line(value: str) -> str:
-    return " ".join(value.split())
+def _unmerged(row: Row) -> list[str]:
+    return [cell for cell in row if cell and not isinstance(cell, Merged)]
+
+
+def _clean(row: Sequence[str]) -> Row:
+    cells = (type(cell)(" ".join(cell.split())) for cell in row)
+    return BoldRow(cells) if isinstance(row, BoldRow) else tuple(cells)

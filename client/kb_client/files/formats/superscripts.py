@@ -1,4 +1,4 @@
-"""Superscripts and subscripts in plain text: digits that are raised or lowered must not join the number before them."""
+"""Raised, lowered and struck characters in plain text: a raised digit must not join the number before it."""
 
 import re
 from typing import Final
@@ -42,6 +42,11 @@ def subscript(text: str) -> str:
     if all(before != after for before, after in zip(lowered, small, strict=True)):
         return _with_space_around(text, small)
     return _with_space_around(text, f"_{lowered}" if _ONE_TERM.fullmatch(lowered) else f"_({lowered})")
+
+
+def struck(text: str) -> str:
+    """Return a text that is crossed out as Markdown marks it, so that no one takes it for valid."""
+    return _with_space_around(text, f"~~{text.strip()}~~") if text.strip() else text
 
 
 def plain_fractions(text: str) -> str:

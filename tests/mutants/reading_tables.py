@@ -1,0 +1,67 @@
+"""Faults of reading tables and office files: what is taken for a header, shown values, what a reader does not see."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_FORMATS: Final = "client/kb_client/files/formats"
+_HEADER: Final = f"{_FORMATS}/table_header.py"
+_ROWS: Final = f"{_FORMATS}/rows.py"
+_UNIT: Final = "tests/unit/client/files"
+_TABLES: Final = f"{_UNIT}/test_rows.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "values-like-those-below-them-name-columns",
+        _HEADER,
+        old="        if odd - series:\n",
+        new="        if False:\n",
+        caught_by=in_file(_TABLES, "test_no_value_of_the_first_row_names_others"),
+    ),
+    Mutant(
+        "years-are-no-names-of-columns",
+        _HEADER,
+        old="for kind in (Kind.YEAR, Kind.DATE, Kind.PERCENT)",
+        new="for kind in (Kind.DATE, Kind.PERCENT)",
+        caught_by=in_file(_TABLES, "test_a_row_that_differs_from_those_below_names_the_columns"),
+    ),
+    Mutant(
+        "two-columns-have-a-header-whatever-they-are",
+        _HEADER,
+        old="            return self._two_columns(words, strong)\n",
+        new="            return True\n",
+        caught_by=in_file(_TABLES, "test_each_label_keeps_its_value"),
+    ),
+    Mutant(
+        "a-table-of-texts-gets-the-names-of-the-one-above",
+        _HEADER,
+        old="        bool(cells)\n        and all(kind_of",
+        new="        all(kind_of",
+        caught_by=in_file(_TABLES, "test_a_table_of_texts_below_another_one_does_not_get_its_names"),
+    ),
+    Mutant(
+        "columns-beyond-the-sample-are-lost",
+        _ROWS,
+        old="pairwise([*firsts, sys.maxsize])",
+        new="pairwise([*firsts, groups[-1][-1]])",
+        caught_by=in_file(_TABLES, "test_tables_side_by_side_are_two_tables"),
+    ),
+    Mutant(
+        "the-comma-cuts-first",
+        f"{_FORMATS}/delimited.py",
+        old='_DELIMITERS: Final = ";\\t|,"',
+        new='_DELIMITERS: Final = ",;\\t|"',
+        caught_by=in_file(_TABLES, "test_with_two_delimiters_that_cut_alike_the_comma_is_the_decimal_one"),
+    ),
+    Mutant(
+        "raised-digits-join-the-number-before-them",
+        f"{_FORMATS}/superscripts.py",
+        old='f"^{raised}" if',
+        new="raised if",
+        caught_by=in_file(
+            f"{_UNIT}/test_superscripts.py",
+            "test_a_raised_text_does_not_join_the_number_before_it",
+            "test_no_raised_or_lowered_number_reads_as_one_number_with_the_digits_before_it",
+        ),
+    ),
+)
