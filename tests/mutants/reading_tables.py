@@ -8,6 +8,7 @@ _FORMATS: Final = "client/kb_client/files/formats"
 _HEADER: Final = f"{_FORMATS}/table_header.py"
 _ROWS: Final = f"{_FORMATS}/rows.py"
 _UNIT: Final = "tests/unit/client/files"
+_EXCEL: Final = f"{_UNIT}/test_excel.py"
 _TABLES: Final = f"{_UNIT}/test_rows.py"
 
 MUTANTS: Final = (
@@ -63,5 +64,26 @@ MUTANTS: Final = (
             "test_a_raised_text_does_not_join_the_number_before_it",
             "test_no_raised_or_lowered_number_reads_as_one_number_with_the_digits_before_it",
         ),
+    ),
+    Mutant(
+        "values-lose-their-number-format",
+        f"{_FORMATS}/excel.py",
+        old="if isinstance(value, str) else value, style.code)",
+        new='if isinstance(value, str) else value, "General")',
+        caught_by=in_file(_EXCEL, "test_cells_are_shown_in_their_formats"),
+    ),
+    Mutant(
+        "hidden-rows-are-read",
+        f"{_FORMATS}/excel.py",
+        old='if attributes.get("hidden") in ("1", "true"):',
+        new="if False:",
+        caught_by=in_file(_EXCEL, "test_hidden_rows_columns_and_sheets_are_left_out_and_said"),
+    ),
+    Mutant(
+        "formulas-without-a-result-are-not-counted",
+        f"{_FORMATS}/excel.py",
+        old="            self.without_result += 1\n",
+        new="            pass\n",
+        caught_by=in_file(_EXCEL, "test_formulas_without_a_result_are_counted_with_a_remedy"),
     ),
 )

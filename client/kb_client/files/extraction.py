@@ -53,6 +53,11 @@ class Extraction:
     web_links: WebLinks | None = None
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as `2 formulas`; an empty text for none."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}" if count else ""
+
+
 def join_pages(numbered: list[tuple[int, str]]) -> tuple[str, tuple[tuple[int, int, int], ...]]:
     """Join the texts of pages by empty lines, and return the position of each; pages without text have none."""
     parts: list[str] = []

@@ -28,4 +28,4 @@ class ParseLimits:
     pages: int = 20_000
     """Number of pages that a document can have."""
     cells: int = 5_000_000
-    """Number of cells that the sheets of an Excel file can have, with the empty ones between others."""
+    """Number of cells that the sheets of an Excel file can have, with the empty ones between others in a row."""

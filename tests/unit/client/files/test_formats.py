@@ -189,7 +189,7 @@ def test_rows_of_visible_sheets_can_be_understood_alone(parse: Parse) -> None:
     workbook["Secret"].sheet_state = "hidden"
     parsed = parse("a.xlsx", saved(workbook))
     assert parsed.text == "## Prices\n\nArticle: Bread; Price: 3.5; Since: 2026-01-01\nArticle: Milk; Price: 0.3"
-    assert parsed.warnings == ("1 hidden sheets were left out",)
+    assert parsed.warnings == ("1 hidden sheet was left out; unhide what should be found, and save",)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

@@ -151,23 +151,31 @@ def test_entities_read_no_other_file(parse: Parse, tmp_path: Path, kind: str) ->
     assert CANARY not in str(result)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "".join(f'<row r="{row}"><c r="XFD{row}"><v>1</v></c></row>' for row in range(1, 21)),
-        '<row r="1000000"><c r="A1000000"><v>1</v></c></row>',
-    ],
-    ids=["wide", "far down"],
-)
-def test_a_few_bytes_that_stand_for_too_many_cells_are_a_problem(tmp_path: Path, rows: str) -> None:
+def workbook_with(rows: str) -> bytes:
     sheet = f'<worksheet xmlns="{SHEET_NAMESPACE}"><sheetData>{rows}</sheetData></worksheet>'
-    data = with_member(office_file("xlsx"), "xl/worksheets/sheet1.xml", sheet.encode())
-    (tmp_path / "a.xlsx").write_bytes(data)
+    return with_member(office_file("xlsx"), "xl/worksheets/sheet1.xml", sheet.encode())
+
+
+def test_a_few_bytes_that_stand_for_too_many_cells_are_a_problem(tmp_path: Path) -> None:
+    wide = "".join(f'<row r="{row}"><c r="XFD{row}"><v>1</v></c></row>' for row in range(1, 21))
+    (tmp_path / "a.xlsx").write_bytes(workbook_with(wide))
     for cells, is_read in ((200_000, False), (2_000_000, True)):
         with FileParser(ParseLimits(cells=cells)) as parser:
             result = parser.parse(find_files([tmp_path]).files[0])
         assert isinstance(result, ParsedFile if is_read else FileProblem)
         assert is_read or "more than 200,000 cells" in str(result)
+
+
+def test_rows_count_although_they_have_no_cells(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(workbook_with('<row r="1"><c r="A1"><v>1</v></c></row>' + "<row/>" * 200))
+    with FileParser(ParseLimits(cells=100)) as parser:
+        assert isinstance(parser.parse(find_files([tmp_path]).files[0]), FileProblem)
+
+
+def test_rows_that_are_not_in_the_file_are_no_cells(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(workbook_with('<row r="1000000"><c r="A1000000"><v>1</v></c></row>'))
+    with FileParser(ParseLimits(cells=100)) as parser:
+        assert isinstance(parser.parse(find_files([tmp_path]).files[0]), ParsedFile)
 
 
 def program_instead_of_tesseract(folder: Path, monkeypatch: pytest.MonkeyPatch, *, does: str) -> None:
