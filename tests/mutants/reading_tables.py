@@ -9,6 +9,7 @@ _HEADER: Final = f"{_FORMATS}/table_header.py"
 _ROWS: Final = f"{_FORMATS}/rows.py"
 _UNIT: Final = "tests/unit/client/files"
 _EXCEL: Final = f"{_UNIT}/test_excel.py"
+_WORD: Final = f"{_UNIT}/test_word.py"
 _TABLES: Final = f"{_UNIT}/test_rows.py"
 
 MUTANTS: Final = (
@@ -85,5 +86,35 @@ MUTANTS: Final = (
         old="            self.without_result += 1\n",
         new="            pass\n",
         caught_by=in_file(_EXCEL, "test_formulas_without_a_result_are_counted_with_a_remedy"),
+    ),
+    Mutant(
+        "deleted-text-is-read",
+        f"{_FORMATS}/word_paragraph.py",
+        old='_DELETED: Final = frozenset({f"{WORD}del", f"{WORD}moveFrom"})',
+        new='_DELETED: Final = frozenset({f"{WORD}del"})',
+        caught_by=in_file(_WORD, "test_what_is_shown_of_a_paragraph_is_its_text"),
+    ),
+    Mutant(
+        "hidden-styles-are-read",
+        f"{_FORMATS}/word_styles.py",
+        old='hidden=switch("vanish", default=inherited.hidden)',
+        new="hidden=inherited.hidden",
+        caught_by=in_file(
+            _WORD, "test_hidden_text_of_a_style_is_left_out", "test_what_is_shown_of_a_paragraph_is_its_text"
+        ),
+    ),
+    Mutant(
+        "lower-levels-of-a-list-do-not-begin-anew",
+        f"{_FORMATS}/word_numbering.py",
+        old="            if restart is None or level < restart:\n",
+        new="            if False:\n",
+        caught_by=in_file(_WORD, "test_automatic_numbers_are_part_of_the_text"),
+    ),
+    Mutant(
+        "a-field-without-an-end-hides-the-rest",
+        f"{_FORMATS}/word_paragraph.py",
+        old="        self._fields = [True] * len(self._fields)\n",
+        new="",
+        caught_by=in_file(_WORD, "test_a_field_without_an_end_hides_no_other_paragraph"),
     ),
 )
