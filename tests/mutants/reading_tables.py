@@ -9,6 +9,7 @@ _HEADER: Final = f"{_FORMATS}/table_header.py"
 _ROWS: Final = f"{_FORMATS}/rows.py"
 _UNIT: Final = "tests/unit/client/files"
 _EXCEL: Final = f"{_UNIT}/test_excel.py"
+_POWERPOINT: Final = f"{_UNIT}/test_powerpoint.py"
 _WORD: Final = f"{_UNIT}/test_word.py"
 _TABLES: Final = f"{_UNIT}/test_rows.py"
 
@@ -116,5 +117,19 @@ MUTANTS: Final = (
         old="        self._fields = [True] * len(self._fields)\n",
         new="",
         caught_by=in_file(_WORD, "test_a_field_without_an_end_hides_no_other_paragraph"),
+    ),
+    Mutant(
+        "new-tables-of-slides-have-a-header-whatever-they-are",
+        f"{_FORMATS}/powerpoint.py",
+        old="first_row_stands_out and len(texts) > _COLUMNS_OF_LABELS",
+        new="first_row_stands_out",
+        caught_by=in_file(_POWERPOINT, "test_labels_with_their_values_are_no_table_of_a_new_style"),
+    ),
+    Mutant(
+        "charts-of-slides-are-not-read",
+        f"{_FORMATS}/powerpoint.py",
+        old='(f"{CHART}chart", f"{RELATION}id", chart_text)',
+        new='(f"{CHART}x", f"{RELATION}id", chart_text)',
+        caught_by=in_file(_POWERPOINT, "test_a_chart_is_a_table_of_its_values"),
     ),
 )

@@ -176,7 +176,10 @@ def test_each_visible_slide_is_a_page_with_its_notes(parse: Parse) -> None:
         1: "## Slide 0\n\nPoint 0\n\nNotes: Say 0",
         3: "## Slide 2\n\nPoint 2\n\nNotes: Say 2",
     }
-    assert (parsed.document_name, parsed.warnings) == ("Slide 0", ("1 hidden slides were left out",))
+    assert (parsed.document_name, parsed.warnings) == (
+        "Slide 0",
+        ("1 hidden slide was left out; show what should be found, and save",),
+    )
 
 
 def test_rows_of_visible_sheets_can_be_understood_alone(parse: Parse) -> None:
