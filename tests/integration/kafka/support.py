@@ -24,8 +24,9 @@ ON_KAFKA = not Backend.from_environment(os.environ).has_local_broker
 """True if the broker is Apache Kafka."""
 BRIEF_SESSION: Mapping[str, Any] = {"session_timeout_ms": 6_000 if ON_KAFKA else 2_000}
 """For tests that lose nothing with a membership: a join takes Tansu half of the session."""
-EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
-"""Four partitions, as many as Tansu gives a topic that a client asks for before it is created again."""
+EVENTS = Topic("events", partitions=4, retention=timedelta(days=36_500))
+"""Four partitions, as many as Tansu gives a topic that a client asks for before it is created again. Kafka deletes
+records by their own timestamps, which some tests set to 1970."""
 
 
 @dataclass(frozen=True, slots=True)
