@@ -60,7 +60,7 @@ def test_a_byte_order_mark_is_no_part_of_the_document() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_another_encoding_is_named_with_what_to_do(encoding: str) -> None:
-    with pytest.raises(ValueError, match="UTF-16.*encode it as UTF-8"):
+    with pytest.raises(ValueError, match=r"UTF-16.*encode it as UTF-8"):
         parse('{"a": 1}'.encode(encoding))
 
 
