@@ -72,7 +72,7 @@ def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
 
 def _to_json(extraction: Extraction, source_digest: str, limits: ParseLimits) -> dict[str, Any]:
     if not extraction.text.strip() and extraction.web_links is None:
-        raise UnreadableDocument("it has no text", "leave it out")
+        raise UnreadableDocument("it has no text", "; ".join(extraction.warnings) or "leave it out")
     text = _storable(extraction.text)
     if len(text.encode()) > limits.text_bytes:
         raise UnreadableDocument(f"its text has more than {limits.text_bytes // 1_000_000} MB", "split it")

@@ -5,17 +5,17 @@ from typing import Final
 
 _LIST: Final = (
     # English
-    " action address age amount answer answers article average balance born category change city class"
+    " action address age amount answer answers article average balance born category cause change city class"
     " code colour color column comment comments company condition contact cost costs count country created currency"
     " date day days deadline default department description discount due duration email end ended"
     " error event example explanation field file format frequency function height hours id index item"
-    " from job key kind label language last length level limit limits line link list location max maximum meaning"
+    " from job key kind label language last length level limit limits line link list location mail max maximum meaning"
     " method min minimum model module month name names nationality no note notes number occupation"
     " order page parameter part party percent percentage period person phone place position price priority"
     " process product profession project property purpose qty quantity question range rank rate rating reason reference"
-    " region remark remarks requirement response responsible result revenue room rule salary score section"
+    " region remark remarks remedy requirement response responsible result revenue role room rule salary score section"
     " serial setting severity share shift since site size sku solution speed start started state"
-    " status step street sum surname task telephone temperature term terms"
+    " status step street sum surname symptom task team telephone temperature term terms"
     " test time title to topic total type unit units until updated url use username valid value values variable"
     " version voltage volume warehouse week weight who width year years zip"
     # German

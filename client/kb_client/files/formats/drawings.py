@@ -111,11 +111,14 @@ def _points(series: "_Element", name: str) -> list[tuple[int, str]]:
     if part is None:
         return []
     code = part.findtext(f".//{CHART}formatCode") or ""
-    found: dict[int, str] = {}
-    for at, text in _values(part):
-        shown = _shown(text, code)
-        found[at] = f"{shown} {found[at]}" if at in found else shown
-    return list(found.items())
+    levels = list(part.iter(f"{CHART}lvl"))
+    points = [(at, _shown(text, code)) for at, text in _values(levels[0] if levels else part)]
+    # Levels above the first one name groups, up to the next name.
+    for level in levels[1:]:
+        groups = list(_values(level))
+        names = ((at, text, next((name for start, name in reversed(groups) if start <= at), "")) for at, text in points)
+        points = [(at, f"{name} {text}".strip()) for at, text, name in names]
+    return points
 
 
 def _values(part: "_Element") -> Iterator[tuple[int, str]]:

@@ -154,7 +154,7 @@ class _Table:
         return frozenset(at for at in self._values if self._uniform(at, MEASURED))
 
     def has_header(self) -> bool:
-        if len(self._names) < _TWO or not any(self._values.values()) or self._unnamed > 1:
+        if len(self._names) < _TWO or not any(map(self._values.get, self._names)) or self._unnamed > 1:
             return False
         if any(name in self._values.get(at, ()) for at, name in self._names.items()):
             return False
@@ -236,7 +236,8 @@ class _Table:
             kind: [at for at, each in self._name_kinds.items() if each is kind]
             for kind in set(self._name_kinds.values())
         }
-        if min(self._names) in (at for kind, columns in by_kind.items() if kind in DATA for at in columns):
+        first = min(self._names.keys() | {at for at, values in self._values.items() if values})
+        if self._name_kinds.get(first) in DATA:
             # The column of what the numbers are about.
             return set()
         series = {at for kind in (Kind.YEAR, Kind.DATE, Kind.PERCENT) for at in by_kind.get(kind, ())}

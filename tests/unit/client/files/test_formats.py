@@ -249,6 +249,19 @@ def test_ocr_reads_a_scan(tmp_path: Path) -> None:
     assert parsed.warnings == ("1 of 1 pages were recognized by OCR",)
 
 
+def test_a_file_of_pictures_says_what_to_do(
+    parse_any: Callable[[str, bytes], ParsedFile | FileProblem],
+) -> None:
+    presentation, picture = pptx.Presentation(), io.BytesIO()
+    Image.new("L", (8, 8), 200).save(picture, "PNG")
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    slide.shapes.add_picture(picture, 0, 0, presentation.slide_width, presentation.slide_height)
+    problem = parse_any("a.pptx", saved(presentation))
+    assert isinstance(problem, FileProblem)
+    assert problem.reason == "it has no text"
+    assert "--ocr" in problem.remedy
+
+
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [

@@ -68,6 +68,19 @@ def test_a_chart_is_a_table_of_its_values() -> None:
     )
 
 
+def test_groups_of_categories_are_named_in_each_of_them() -> None:
+    presentation = pptx.Presentation()
+    data = CategoryChartData()
+    for name, towns in (("North", ("Oslo", "Bergen")), ("South", ("Rome",))):
+        group = data.add_category(name)
+        for town in towns:
+            group.add_sub_category(town)
+    data.add_series("Beds", (4, 5, 6))
+    new_slide(presentation).shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *AREA, data)
+    lines = ["North Oslo; Beds: 4", "North Bergen; Beds: 5", "South Rome; Beds: 6"]
+    assert read(presentation).text.splitlines()[2:] == lines
+
+
 def test_alternative_texts_of_pictures_are_read_and_names_of_files_are_not() -> None:
     presentation = pptx.Presentation()
     slide = new_slide(presentation)
