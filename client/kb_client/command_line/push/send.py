@@ -10,6 +10,7 @@ from kb_client.command_line.push.report import FileOutcome, PushReport
 from kb_client.command_line.push.stored_documents import first_error_raised
 from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpUnprocessableContent
 from kb_client.files.file_problem import FileProblem
+from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.async_client.client import AsyncClient
@@ -90,7 +91,8 @@ class Sender:
                 pages=[each.model_dump() for each in parsed.pages],
                 content_type=parsed.content_type,
                 source_digest=parsed.source_digest,
-                reading_warnings=parsed.warnings,
+                # Servers of earlier versions know no such field.
+                reading_warnings=parsed.warnings or UNSET,
             )
         except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
             self._fail(file, str(error))

@@ -8,6 +8,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from kb_client.errors import ApiError
 from kb_client.files.file_problem import FileProblem
+from kb_client.unset import UNSET
 from kb_console.dependencies import Visit
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
@@ -75,7 +76,8 @@ async def _push(
             pages=[page.model_dump() for page in parsed.pages],
             content_type=parsed.content_type,
             source_digest=parsed.source_digest,
-            reading_warnings=parsed.warnings,
+            # While replicas are replaced, one of an earlier version may take it, which knows no such field.
+            reading_warnings=parsed.warnings or UNSET,
         )
     except ApiError as error:
         return describe_refusal(error)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import docx
+import openpyxl
 import pytest
 
 from kb_knowledge.store import source_files
@@ -52,6 +53,18 @@ async def test_files_become_entries_and_a_new_version_updates_the_same_one(sourc
     await sources.database["knowledge_sources"].update_one(source.key.to_query(), change)
     assert (await sources.run(source)).counts == {"updated": 1}
     assert len(sources.entries.items) == 2
+
+
+async def test_what_of_a_file_was_not_read_is_a_message_of_the_run(sources: Sources) -> None:
+    workbook, file = openpyxl.Workbook(), io.BytesIO()
+    workbook.active.append(["Tent", 12])
+    workbook.active.append(["All", "=SUM(B1:B1)"])
+    workbook.save(file)
+    run = await sources.run(await upload(sources, "tents.xlsx", file.getvalue()))
+    assert run.counts == {"created": 1}
+    assert [message.partition(": ")[2] for message in run.messages] == [
+        "1 formula has no result; open and save the file once in Excel"
+    ]
 
 
 @pytest.mark.parametrize(
