@@ -24,8 +24,8 @@ MUTANTS: Final = (
     Mutant(
         "years-are-no-names-of-columns",
         _HEADER,
-        old="for kind in (Kind.YEAR, Kind.DATE, Kind.PERCENT)",
-        new="for kind in (Kind.DATE, Kind.PERCENT)",
+        old="for kind in (CellKind.YEAR, CellKind.DATE, CellKind.PERCENT)",
+        new="for kind in (CellKind.DATE, CellKind.PERCENT)",
         caught_by=in_file(_TABLES, "test_a_row_that_differs_from_those_below_names_the_columns"),
     ),
     Mutant(
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "lower-levels-of-a-list-do-not-begin-anew",
+        "lower-levels-of-a-list-do-not-begin-again",
         f"{_FORMATS}/word_numbering.py",
         old="            if restart is None or level < restart:\n",
         new="            if False:\n",

@@ -27,11 +27,11 @@ def equation_text(element: "_Element", depth: int = 0) -> str:
     if name.endswith("Pr"):
         return ""
     if element.tag.startswith(MATH) and name in _WRITTEN:
-        return _WRITTEN[name](_Parts(element, depth + 1))
+        return _WRITTEN[name](_EquationParts(element, depth + 1))
     return "".join(equation_text(child, depth + 1) for child in element)
 
 
-class _Parts:
+class _EquationParts:
     """Named parts of an element, such as its numerator."""
 
     def __init__(self, element: "_Element", depth: int) -> None:
@@ -56,7 +56,7 @@ class _Parts:
         return default if found is None else found.get(_VALUE, "")
 
     def rows(self) -> list[list[str]]:
-        return [_Parts(row, self._depth).texts("e") for row in self._element.findall(f"{MATH}mr")]
+        return [_EquationParts(row, self._depth).texts("e") for row in self._element.findall(f"{MATH}mr")]
 
 
 def _is_enclosed(text: str) -> bool:
@@ -71,49 +71,49 @@ def _is_enclosed(text: str) -> bool:
     return True
 
 
-def _below(parts: _Parts) -> str:
+def _below(parts: _EquationParts) -> str:
     text = parts.text("sub")
     return subscript(text) if text.isdigit() else f"_{parts.operand('sub')}" if text else ""
 
 
-def _above(parts: _Parts) -> str:
+def _above(parts: _EquationParts) -> str:
     return f"^{parts.operand('sup')}" if parts.text("sup") else ""
 
 
-def _fraction(parts: _Parts) -> str:
+def _fraction(parts: _EquationParts) -> str:
     return f"{parts.operand('num')}/{parts.operand('den')}"
 
 
-def _root(parts: _Parts) -> str:
+def _root(parts: _EquationParts) -> str:
     degree = parts.text("deg")
     sign = {"": "√", "2": "√", "3": "∛", "4": "∜"}.get(degree)
     return f"{sign}({parts.text('e')})" if sign else f"root({degree}, {parts.text('e')})"
 
 
-def _many(parts: _Parts) -> str:
+def _many(parts: _EquationParts) -> str:
     return f"{parts.setting('chr', _DEFAULT_OPERATOR)}{_below(parts)}{_above(parts)} {parts.text('e')}"
 
 
-def _enclosed(parts: _Parts) -> str:
+def _enclosed(parts: _EquationParts) -> str:
     between = parts.setting("sepChr", "|")
     return f"{parts.setting('begChr', '(')}{between.join(parts.texts('e'))}{parts.setting('endChr', ')')}"
 
 
-def _function(parts: _Parts) -> str:
+def _function(parts: _EquationParts) -> str:
     name, argument = parts.text("fName"), parts.text("e")
     return f"{name}{argument}" if argument.startswith(("(", "[")) else f"{name} {argument}"
 
 
-def _matrix(parts: _Parts) -> str:
+def _matrix(parts: _EquationParts) -> str:
     return "; ".join(", ".join(row) for row in parts.rows())
 
 
-def _accented(parts: _Parts) -> str:
+def _accented(parts: _EquationParts) -> str:
     accent = parts.setting("chr", "\u0302")
     return f"{parts.operand()}{_ACCENTS.get(accent, accent)}"
 
 
-_WRITTEN: Final[dict[str, Callable[[_Parts], str]]] = {
+_WRITTEN: Final[dict[str, Callable[[_EquationParts], str]]] = {
     "f": _fraction,
     "sSup": lambda parts: f"{parts.operand()}{_above(parts)}",
     "sSub": lambda parts: f"{parts.operand()}{_below(parts)}",

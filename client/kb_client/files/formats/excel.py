@@ -34,8 +34,8 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
         open_archive(data, options), read_only=True, data_only=True, keep_links=False, rich_text=True
     )
     visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
-    left_out = _LeftOut(hidden_sheets=len(workbook.worksheets) - len(visible))
-    cells, styles = _CellCount(options.limits.cells), _Styles(workbook)
+    left_out = _SheetsLeftOut(hidden_sheets=len(workbook.worksheets) - len(visible))
+    cells, styles = _CellCount(options.limits.cells), _CellStyles(workbook)
     texts = [_Sheet(sheet, styles, cells=cells, left_out=left_out).text() for sheet in visible]
     properties = workbook.properties
     modified = properties.modified
@@ -48,7 +48,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
 
 
 @dataclass(slots=True)
-class _LeftOut:
+class _SheetsLeftOut:
     """Counts what is in a file and not in its text."""
 
     hidden_sheets: int = 0
@@ -99,7 +99,7 @@ class _Style:
     """`superscript`, `subscript`, or empty."""
 
 
-class _Styles:
+class _CellStyles:
     """Styles of the cells of a workbook, by their number."""
 
     def __init__(self, workbook: "Workbook") -> None:
@@ -141,9 +141,9 @@ class _Parser(WorkSheetParser):  # type: ignore[misc]  # openpyxl is not typed
 @dataclass(slots=True)
 class _Sheet:
     sheet: "ReadOnlyWorksheet"
-    styles: _Styles
+    styles: _CellStyles
     cells: _CellCount
-    left_out: _LeftOut
+    left_out: _SheetsLeftOut
     merged: dict[tuple[int, int], tuple[str, CellRange]] = field(default_factory=dict)
     """Texts of the merged cells that reach the present row, by their first cells."""
 

@@ -23,7 +23,7 @@ _WHOLE_DATE: Final = frozenset("ymd")
 _NOON: Final = 12
 _BEFORE_ALL_DATES: Final = "1900-01-00"
 
-_Token = tuple[str, str]
+_MomentToken = tuple[str, str]
 
 
 def show_moment(value: date | time | timedelta, code: str) -> str:
@@ -53,9 +53,9 @@ def _without_format(value: date | time) -> str:
     return value.isoformat()
 
 
-def _tokens(code: str) -> list[_Token]:
+def _tokens(code: str) -> list[_MomentToken]:
     """Return units and texts of the first section of a format. Beside hours or seconds, `m` is the minute."""
-    tokens: list[_Token] = []
+    tokens: list[_MomentToken] = []
     for found in _TOKEN.finditer(code):
         kind = found.lastgroup
         text = found[kind] if kind else ""
@@ -78,7 +78,7 @@ def _tokens(code: str) -> list[_Token]:
     return tokens
 
 
-def _texts_around(tokens: Sequence[_Token]) -> tuple[str, str]:
+def _texts_around(tokens: Sequence[_MomentToken]) -> tuple[str, str]:
     """Return the words of a format before and after the date."""
     places = [at for at, (kind, _) in enumerate(tokens) if kind != "text"]
     words = ("".join(text for _, text in part) for part in (tokens[: places[0]], tokens[places[-1] + 1 :]))
@@ -86,7 +86,7 @@ def _texts_around(tokens: Sequence[_Token]) -> tuple[str, str]:
     return before, after
 
 
-def _date(value: date, tokens: Sequence[_Token]) -> str:
+def _date(value: date, tokens: Sequence[_MomentToken]) -> str:
     lengths = {kind: len(text) for kind, text in tokens}
     weekday = _name(_DAYS[value.weekday()], lengths.get("weekday", 0))
     shown = _WHOLE_DATE & lengths.keys()
@@ -106,7 +106,7 @@ def _name(name: str, letters: int) -> str:
     return "" if not letters else name[:_SHORT] if letters == _SHORT else name
 
 
-def _time(clock: time, tokens: Sequence[_Token]) -> str:
+def _time(clock: time, tokens: Sequence[_MomentToken]) -> str:
     half = any(kind == "half" for kind, _ in tokens)
     hour = (clock.hour % _NOON or _NOON) if half else clock.hour
     values = {"h": hour, "minute": clock.minute, "s": clock.second}
@@ -117,12 +117,12 @@ def _time(clock: time, tokens: Sequence[_Token]) -> str:
     return ":".join(parts) + fraction + ((" PM" if clock.hour >= _NOON else " AM") if half else "")
 
 
-def _fraction(microseconds: int, tokens: Sequence[_Token]) -> str:
+def _fraction(microseconds: int, tokens: Sequence[_MomentToken]) -> str:
     places = next((len(text) - 1 for kind, text in tokens if kind == "parts"), 0)
     return f".{f'{microseconds:06}'[:places]}" if places else ""
 
 
-def _duration(value: timedelta, tokens: Sequence[_Token]) -> str:
+def _duration(value: timedelta, tokens: Sequence[_MomentToken]) -> str:
     """Write a duration in the units of the format, the first of which takes all that is above it: `36:00`."""
     sign, value = ("-", -value) if value < timedelta() else ("", value)
     whole = int(value.total_seconds())

@@ -44,15 +44,15 @@ _LONGEST_CODE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _NumberToken:
     kind: str
     text: str
 
 
-_VALUE: Final = _Token("mark", "@")
-_POINT: Final = _Token("mark", ".")
-_COMMA: Final = _Token("mark", ",")
-_BAR: Final = _Token("mark", "/")
+_VALUE: Final = _NumberToken("mark", "@")
+_POINT: Final = _NumberToken("mark", ".")
+_COMMA: Final = _NumberToken("mark", ",")
+_BAR: Final = _NumberToken("mark", "/")
 _NUMERIC_SECTIONS: Final = 3
 """Formats of positive and negative numbers and of zero; the next one is that of texts."""
 
@@ -61,7 +61,7 @@ _NUMERIC_SECTIONS: Final = 3
 class _Section:
     """Format of the numbers of one sign, or of texts."""
 
-    tokens: tuple[_Token, ...]
+    tokens: tuple[_NumberToken, ...]
     color: str = ""
     condition: str = ""
     limit: float = 0.0
@@ -138,11 +138,11 @@ def _parse(section: str) -> _Section:
         elif kind == "color":
             color = color or groups["color"].lower()
         elif kind in ("quoted", "escaped", "currency", "literal"):
-            tokens.append(_Token("literal", groups[kind]))
+            tokens.append(_NumberToken("literal", groups[kind]))
         elif kind == "space":
-            tokens.append(_Token("literal", " "))
+            tokens.append(_NumberToken("literal", " "))
         elif kind:
-            tokens.append(_Token(kind, groups[kind]))
+            tokens.append(_NumberToken(kind, groups[kind]))
     return _Section(tuple(tokens), color, condition, limit)
 
 
@@ -157,7 +157,7 @@ def _choose(sections: Sequence[_Section], value: float) -> tuple[_Section, bool]
     """Return the format of a number, and whether it is written without a sign, which the format shows."""
     numeric = [each for each in sections[:_NUMERIC_SECTIONS] if not each.is_of_text]
     if not numeric:
-        numeric = [_Section((_Token("general", ""),))]
+        numeric = [_Section((_NumberToken("general", ""),))]
     if any(each.condition for each in numeric):
         for each in numeric:
             test = _CONDITIONS.get(each.condition)
@@ -175,13 +175,13 @@ def _exact(value: float) -> Decimal:
     return Decimal(value) if isinstance(value, int) else Decimal(f"{value:.{_SIGNIFICANT}g}")
 
 
-def _show(tokens: Sequence[_Token], value: Decimal) -> str:
+def _show(tokens: Sequence[_NumberToken], value: Decimal) -> str:
     if not any(token.kind in ("digit", "general") for token in tokens):
         return "".join(token.text for token in tokens if token.kind == "literal" or token.text == "%").strip()
     value *= 100 ** sum(1 for token in tokens if token.text == "%" and token.kind == "mark")
     if any(token.kind == "general" for token in tokens):
         return "".join(_general(value) if token.kind == "general" else token.text for token in tokens).strip()
-    parts = _Parts.of(tokens)
+    parts = _NumberParts.from_tokens(tokens)
     value /= 1000**parts.thousands
     if parts.exponent:
         shown = _scientific(parts, value)
@@ -201,13 +201,13 @@ def _general(value: Decimal) -> str:
 
 
 @dataclass(slots=True)
-class _Parts:
+class _NumberParts:
     """Placeholders of a number, with what stands before, among and after them."""
 
     prefix: str = ""
-    before: list[_Token] = field(default_factory=list)
+    before: list[_NumberToken] = field(default_factory=list)
     """Placeholders before the point, with the texts among them."""
-    after: list[_Token] = field(default_factory=list)
+    after: list[_NumberToken] = field(default_factory=list)
     suffix: str = ""
     grouped: bool = False
     thousands: int = 0
@@ -218,7 +218,7 @@ class _Parts:
     """Place of the bar of a fraction among those before the point."""
 
     @classmethod
-    def of(cls, tokens: Sequence[_Token]) -> "_Parts":
+    def from_tokens(cls, tokens: Sequence[_NumberToken]) -> "_NumberParts":
         places = [at for at, token in enumerate(tokens) if token.kind in ("digit", "fixed")]
         first, last = places[0], places[-1]
         if first and tokens[first - 1] == _POINT:
@@ -238,17 +238,19 @@ class _Parts:
         return parts
 
 
-def _split(tokens: Sequence[_Token], is_end: Callable[[_Token], bool]) -> tuple[Sequence[_Token], Sequence[_Token]]:
+def _split(
+    tokens: Sequence[_NumberToken], is_end: Callable[[_NumberToken], bool]
+) -> tuple[Sequence[_NumberToken], Sequence[_NumberToken]]:
     """Return the tokens before the first one that is an end, and those from there."""
     at = next((at for at, token in enumerate(tokens) if is_end(token)), len(tokens))
     return tokens[:at], tokens[at:]
 
 
-def _literals(tokens: Sequence[_Token]) -> str:
+def _literals(tokens: Sequence[_NumberToken]) -> str:
     return "".join(token.text for token in tokens if token.kind == "literal" or token.text in ("%", "/"))
 
 
-def _decimal(before: Sequence[_Token], after: Sequence[_Token], value: Decimal, *, grouped: bool) -> str:
+def _decimal(before: Sequence[_NumberToken], after: Sequence[_NumberToken], value: Decimal, *, grouped: bool) -> str:
     places = sum(1 for token in after if token.kind == "digit")
     rounded = value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
     whole, _, part = f"{rounded:f}".partition(".")
@@ -259,17 +261,17 @@ def _decimal(before: Sequence[_Token], after: Sequence[_Token], value: Decimal, 
     return f"{shown}.{written}" if kept else shown + written
 
 
-def _digits(tokens: Sequence[_Token]) -> list[_Token]:
+def _digits(tokens: Sequence[_NumberToken]) -> list[_NumberToken]:
     return [token for token in tokens if token.kind == "digit"]
 
 
-def _in_places(tokens: Sequence[_Token], digits: str) -> str:
+def _in_places(tokens: Sequence[_NumberToken], digits: str) -> str:
     """Write digits into the placeholders after the point; texts among them stay."""
     left = iter(digits)
     return "".join(next(left, "") if token.kind == "digit" else token.text for token in tokens)
 
 
-def _whole(tokens: Sequence[_Token], digits: str, *, grouped: bool) -> str:
+def _whole(tokens: Sequence[_NumberToken], digits: str, *, grouped: bool) -> str:
     """Write digits into the placeholders before the point, from the right; the first place takes what is left."""
     places = [at for at, token in enumerate(tokens) if token.kind == "digit"]
     shown = [token.text if token.kind in ("literal", "fixed") else "" for token in tokens]
@@ -293,7 +295,7 @@ def _grouped(digits: str) -> str:
     )
 
 
-def _scientific(parts: _Parts, value: Decimal) -> str:
+def _scientific(parts: _NumberParts, value: Decimal) -> str:
     period = max(1, len(_digits(parts.before)))
     exponent = value.adjusted() if value else 0
     exponent -= exponent % period
@@ -307,7 +309,7 @@ def _scientific(parts: _Parts, value: Decimal) -> str:
     return f"{shown}E{sign}{str(abs(exponent)).rjust(parts.exponent_digits, '0')}"
 
 
-def _fraction(parts: _Parts, value: Decimal) -> str:
+def _fraction(parts: _NumberParts, value: Decimal) -> str:
     """Write a number as `2 1/4`: with the denominator of the format, or the best one with as many digits."""
     slash = parts.slash or 0
     below = parts.before[slash + 1 :]

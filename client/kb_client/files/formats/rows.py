@@ -7,8 +7,16 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.table_header import BoldRow, Header, Merged, Row, find_header, join_names, names_fit
-from kb_client.files.formats.value_kinds import MEASURED, Kind, kind_of
+from kb_client.files.formats.table_header import (
+    BoldRow,
+    CellTexts,
+    Merged,
+    TableHeader,
+    find_header,
+    join_names,
+    names_fit,
+)
+from kb_client.files.formats.value_kinds import MEASURED, CellKind, kind_of
 
 __all__ = ["BoldRow", "HeaderRow", "Merged", "rows_to_lines"]
 
@@ -36,27 +44,27 @@ def rows_to_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Block:
+class _RowBlock:
     """Rows up to an empty one, or to the next header. Only the first ones are in memory."""
 
-    marked: list[Row]
-    sample: list[Row]
-    rest: Iterator[Row]
+    marked: list[CellTexts]
+    sample: list[CellTexts]
+    rest: Iterator[CellTexts]
 
 
 @dataclass(slots=True)
-class _Source:
+class _RowSource:
     """Rows with one that was read too far."""
 
     rows: Iterator[Sequence[str]]
     ahead: list[Sequence[str]] = field(default_factory=list)
 
-    def blocks(self) -> Iterator[_Block]:
+    def blocks(self) -> Iterator[_RowBlock]:
         while (first := self._next_filled()) is not None:
             self.ahead.append(first)
             marked = list(self._run(headers=True))
             body = self._run(headers=False)
-            yield _Block(marked, list(islice(body, _SAMPLE_ROWS)), body)
+            yield _RowBlock(marked, list(islice(body, _SAMPLE_ROWS)), body)
             # What the reader left of the block.
             for _ in body:
                 pass
@@ -69,7 +77,7 @@ class _Source:
             pass
         return row
 
-    def _run(self, *, headers: bool) -> Iterator[Row]:
+    def _run(self, *, headers: bool) -> Iterator[CellTexts]:
         while (row := self._next()) is not None:
             cleaned = _clean(row)
             if isinstance(row, HeaderRow) is not headers or not any(cleaned):
@@ -85,17 +93,17 @@ class _Area:
     first: int = 0
     after: int = sys.maxsize
 
-    def cut(self, row: Row) -> Row:
+    def cut(self, row: CellTexts) -> CellTexts:
         cut = row[self.first : self.after]
         return BoldRow(cut) if isinstance(row, BoldRow) else cut
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    before: Header | None = None
-    for block in _Source(iter(rows)).blocks():
+    before: TableHeader | None = None
+    for block in _RowSource(iter(rows)).blocks():
         body = chain(block.sample, block.rest)
         if block.marked:
-            before = Header(join_names(block.marked))
+            before = TableHeader(join_names(block.marked))
             yield from (_write(before.names, row) for row in body) if block.sample else map(_plain, block.marked)
             continue
         areas = _areas(block.sample)
@@ -107,21 +115,21 @@ def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
                 headers = [replace(before, first=0, after=0)]
             before = headers[0]
         writers = [
-            _Writer(area, header, labels=header is None and _has_labels([area.cut(row) for row in block.sample]))
+            _RowWriter(area, header, labels=header is None and _has_labels([area.cut(row) for row in block.sample]))
             for area, header in zip(areas, headers, strict=True)
         ]
         yield from (line for at, row in enumerate(body) for writer in writers for line in writer.write(at, row))
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _RowWriter:
     """Writes the rows of one table."""
 
     area: _Area
-    header: Header | None
+    header: TableHeader | None
     labels: bool
 
-    def write(self, at: int, whole: Row) -> Iterator[str]:
+    def write(self, at: int, whole: CellTexts) -> Iterator[str]:
         row = self.area.cut(whole)
         if not any(row):
             return
@@ -133,7 +141,7 @@ class _Writer:
             yield _write(self.header.names, row)
 
 
-def _areas(rows: Sequence[Row]) -> list[_Area]:
+def _areas(rows: Sequence[CellTexts]) -> list[_Area]:
     """Return the tables beside each other, each of which has at least two columns."""
     filled = sorted({at for row in rows for at, cell in enumerate(row) if cell})
     ends = [at for at, (left, right) in enumerate(pairwise(filled), 1) if right > left + 1]
@@ -145,7 +153,7 @@ def _areas(rows: Sequence[Row]) -> list[_Area]:
     return [_Area(first, after) for first, after in pairwise([*firsts, sys.maxsize])]
 
 
-def _has_labels(rows: Sequence[Row]) -> bool:
+def _has_labels(rows: Sequence[CellTexts]) -> bool:
     """Return whether rows are labels with their values: two columns, and the first one has different texts."""
     cells = [_unmerged(row) for row in rows]
     pairs = [row for row in cells if len(row) == len(("label", "value"))]
@@ -155,19 +163,20 @@ def _has_labels(rows: Sequence[Row]) -> bool:
         and 2 * len(pairs) > len(cells)
         and len(labels) == len(pairs)
         and all(
-            len(label) <= _MAX_LABEL_CHARACTERS and kind_of(label) not in MEASURED | {Kind.EMPTY} for label in labels
+            len(label) <= _MAX_LABEL_CHARACTERS and kind_of(label) not in MEASURED | {CellKind.EMPTY}
+            for label in labels
         )
     )
 
 
-def _label_and_value(row: Row) -> str:
+def _label_and_value(row: CellTexts) -> str:
     match _unmerged(row):
         case [label, value]:
             return f"{label.rstrip(' :')}: {value}"
     return _plain(row)
 
 
-def _write(names: Row, row: Row) -> str:
+def _write(names: CellTexts, row: CellTexts) -> str:
     if row and all(isinstance(cell, Merged) for cell in row[1:]) and len(row) > 1:
         # A heading over all columns.
         return row[0]
@@ -176,14 +185,14 @@ def _write(names: Row, row: Row) -> str:
     return "; ".join(f"{name}: {value}" if name else value for name, value in pairs if value)
 
 
-def _plain(row: Row) -> str:
+def _plain(row: CellTexts) -> str:
     return " | ".join(_unmerged(row))
 
 
-def _unmerged(row: Row) -> list[str]:
+def _unmerged(row: CellTexts) -> list[str]:
     return [cell for cell in row if cell and not isinstance(cell, Merged)]
 
 
-def _clean(row: Sequence[str]) -> Row:
+def _clean(row: Sequence[str]) -> CellTexts:
     cells = (type(cell)(" ".join(cell.split())) for cell in row)
     return BoldRow(cells) if isinstance(row, BoldRow) else tuple(cells)

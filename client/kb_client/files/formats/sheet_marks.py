@@ -1,4 +1,4 @@
-"""What a sheet of Excel has around its cells: merged and hidden ones, headers, notes, and the texts of shapes."""
+"""Reads what a sheet of Excel has around its cells: merged and hidden ones, headers, notes, texts of shapes."""
 
 import posixpath
 import re

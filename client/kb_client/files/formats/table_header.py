@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 from kb_client.files.formats.column_names import is_column_name
-from kb_client.files.formats.value_kinds import DATA, MEASURED, Kind, kind_of
+from kb_client.files.formats.value_kinds import DATA, MEASURED, CellKind, kind_of
 
-Row = tuple[str, ...]
+CellTexts = tuple[str, ...]
 
 
 class Merged(str):
@@ -44,8 +44,8 @@ class BoldRow(tuple[str, ...]):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    names: Row
+class TableHeader:
+    names: CellTexts
     """Names of the columns; empty for a column without one."""
     first: int = 0
     """Number of the rows above it."""
@@ -55,7 +55,7 @@ class Header:
     """Columns whose values are measured, such as numbers and dates."""
 
 
-def join_names(rows: Sequence[Row]) -> Row:
+def join_names(rows: Sequence[CellTexts]) -> CellTexts:
     """Return the names of columns that have one or several rows of names, such as `2025 Plan`.
 
     A name above others is empty, or repeated, beside the first column that it is about.
@@ -65,7 +65,7 @@ def join_names(rows: Sequence[Row]) -> Row:
     return tuple(" ".join(dict.fromkeys(filter(None, parts))) for parts in zip(*levels, strict=True))
 
 
-def find_header(rows: Sequence[Row]) -> Header | None:
+def find_header(rows: Sequence[CellTexts]) -> TableHeader | None:
     """Return the header of a table; None if nothing says that it has one.
 
     Only the first row that is as full as the others can be one, or the one below it that it groups.
@@ -80,30 +80,30 @@ def find_header(rows: Sequence[Row]) -> Header | None:
         if names_at > at and not above:
             continue
         names = join_names([*above, *rows[names_at : names_at + 1]])
-        table = _Table(names, [row for row in rows[names_at + 1 :] if row != rows[names_at]])
+        table = _HeaderCandidate(names, [row for row in rows[names_at + 1 :] if row != rows[names_at]])
         if table.has_header() or (above == [] and _stands_out(rows, names_at)):
-            return Header(names, names_at - len(above), names_at + 1, table.measured())
+            return TableHeader(names, names_at - len(above), names_at + 1, table.measured())
     return None
 
 
-def names_fit(header: Header, rows: Sequence[Row]) -> bool:
+def names_fit(header: TableHeader, rows: Sequence[CellTexts]) -> bool:
     """Return whether rows below an empty one go on with the table above it: what was measured there is here, too."""
     rows = [row for row in rows if _count(row) > 1]
     cells = [cell for row in rows for at, cell in enumerate(row) if cell and at in header.measured]
     return (
         bool(cells)
-        and all(kind_of(cell) in MEASURED | {Kind.EMPTY} for cell in cells)
+        and all(kind_of(cell) in MEASURED | {CellKind.EMPTY} for cell in cells)
         and all(not any(row[len(header.names) :]) for row in rows)
     )
 
 
-def _stands_out(rows: Sequence[Row], at: int) -> bool:
+def _stands_out(rows: Sequence[CellTexts], at: int) -> bool:
     """Return whether a row is bold, and those below it are not."""
     below = rows[at + 1 :]
     return isinstance(rows[at], BoldRow) and bool(below) and not any(isinstance(row, BoldRow) for row in below)
 
 
-def _spread(row: Row, below: Sequence[Row], width: int) -> list[str]:
+def _spread(row: CellTexts, below: Sequence[CellTexts], width: int) -> list[str]:
     """Repeat the names of groups over their columns. The lowest row has a name for each column."""
     names = [*row, *[""] * (width - len(row))]
     if below:
@@ -113,13 +113,13 @@ def _spread(row: Row, below: Sequence[Row], width: int) -> list[str]:
     return names
 
 
-def _groups(rows: Sequence[Row], at: int) -> bool:
+def _groups(rows: Sequence[CellTexts], at: int) -> bool:
     """Return whether the row above that at `at` groups its names: some are needed twice, or lack one of their own."""
     if at >= len(rows):
         return False
     above, names = rows[at - 1], rows[at]
     filled = [name for name in names if name]
-    if not _count(above) or any(kind_of(cell) in MEASURED - {Kind.YEAR, Kind.DATE} for cell in above if cell):
+    if not _count(above) or any(kind_of(cell) in MEASURED - {CellKind.YEAR, CellKind.DATE} for cell in above if cell):
         return False
     spans = any(
         before and (not cell or cell == before) and at < len(names) and names[at]
@@ -133,10 +133,10 @@ def _count(row: Iterable[str]) -> int:
     return sum(1 for cell in row if cell and not isinstance(cell, Merged))
 
 
-class _Table:
+class _HeaderCandidate:
     """Candidate for a header, with the rows below it."""
 
-    def __init__(self, names: Row, below: Sequence[Row]) -> None:
+    def __init__(self, names: CellTexts, below: Sequence[CellTexts]) -> None:
         self._names = {at: name for at, name in enumerate(names) if name}
         self._below = below
         width = max(map(len, below), default=0)
@@ -145,7 +145,7 @@ class _Table:
             1 for at, cells in enumerate(filled) if at not in self._names and 2 * len(cells) > len(below)
         )
         self._values = {
-            at: [cell for cell in cells if kind_of(cell) is not Kind.EMPTY] for at, cells in enumerate(filled)
+            at: [cell for cell in cells if kind_of(cell) is not CellKind.EMPTY] for at, cells in enumerate(filled)
         }
         self._kinds = {at: [kind_of(cell) for cell in cells] for at, cells in self._values.items()}
         self._name_kinds = {at: kind_of(name) for at, name in self._names.items()}
@@ -161,10 +161,10 @@ class _Table:
         series = self._series()
         words = self._vocabulary()
         odd = {at for at, kind in self._name_kinds.items() if kind in DATA and kind in self._kinds.get(at, ())}
-        odd |= {at for at, kind in self._name_kinds.items() if kind is Kind.STATE} - words
+        odd |= {at for at, kind in self._name_kinds.items() if kind is CellKind.STATE} - words
         if odd - series:
             return False
-        strong = self._columns_that_differ(MEASURED | {Kind.STATE}, rows=1)
+        strong = self._columns_that_differ(MEASURED | {CellKind.STATE}, rows=1)
         if len(self._names.keys() | {at for at, values in self._values.items() if values}) == _TWO:
             return self._two_columns(words, strong)
         weak = self._columns_that_differ(DATA, rows=_ENOUGH_ROWS) | self._long_columns() | self._repeating_columns()
@@ -184,12 +184,12 @@ class _Table:
         first, second = sorted(self._names)
         return (
             words == {first, second}
-            or (first in strong and self._name_kinds[second] is Kind.TEXT)
+            or (first in strong and self._name_kinds[second] is CellKind.TEXT)
             or (second in strong and len(self._values[second]) >= _MANY_ROWS)
             or (second in words and (second in strong or second in self._long_columns()))
         )
 
-    def _uniform(self, at: int, kinds: frozenset[Kind], *, rows: int = 1) -> bool:
+    def _uniform(self, at: int, kinds: frozenset[CellKind], *, rows: int = 1) -> bool:
         """Return whether nearly all values of a column are of one of the kinds."""
         found = self._kinds.get(at, [])
         if len(found) < rows:
@@ -197,11 +197,11 @@ class _Table:
         kind, count = Counter(_family(kind) for kind in found).most_common(1)[0]
         return kind in kinds and count >= (_UNIFORM_SHARE if len(found) > _FEW_ROWS else 1) * len(found)
 
-    def _columns_that_differ(self, kinds: frozenset[Kind], *, rows: int) -> set[int]:
+    def _columns_that_differ(self, kinds: frozenset[CellKind], *, rows: int) -> set[int]:
         return {
             at
             for at, kind in self._name_kinds.items()
-            if kind not in MEASURED | {Kind.STATE}
+            if kind not in MEASURED | {CellKind.STATE}
             and self._uniform(at, kinds, rows=rows)
             and kind not in self._kinds[at]
         }
@@ -240,8 +240,8 @@ class _Table:
         if self._name_kinds.get(first) in DATA:
             # The column of what the numbers are about.
             return set()
-        series = {at for kind in (Kind.YEAR, Kind.DATE, Kind.PERCENT) for at in by_kind.get(kind, ())}
-        numbers = by_kind.get(Kind.NUMBER, [])
+        series = {at for kind in (CellKind.YEAR, CellKind.DATE, CellKind.PERCENT) for at in by_kind.get(kind, ())}
+        numbers = by_kind.get(CellKind.NUMBER, [])
         if len(numbers) >= _SHORTEST_SERIES and _steps([self._names[at] for at in numbers]) == 1:
             series |= set(numbers)
         return series
@@ -252,15 +252,15 @@ class _Table:
         values = [kind for at in series for kind in self._kinds.get(at, ())]
         if not values:
             return True
-        if kinds == {Kind.NUMBER}:
+        if kinds == {CellKind.NUMBER}:
             rows = [[row[at] for at in sorted(series) if at < len(row)] for row in self._below]
             return 2 * sum(1 for row in rows if len(row) == len(series) and _steps(row) == 1) > len(rows)
         return 2 * sum(1 for kind in values if kind in kinds) >= len(values)
 
 
-def _family(kind: Kind) -> Kind:
+def _family(kind: CellKind) -> CellKind:
     """Return the kind that stands for a kind: a number can look like a year."""
-    return Kind.NUMBER if kind is Kind.YEAR else kind
+    return CellKind.NUMBER if kind is CellKind.YEAR else kind
 
 
 def _steps(cells: Sequence[str]) -> int:

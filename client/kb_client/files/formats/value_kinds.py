@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class CellKind(StrEnum):
     EMPTY = "empty"
     STATE = "state"
     """Word that stands for a value, such as `yes` or `closed`."""
@@ -27,9 +27,11 @@ class Kind(StrEnum):
     """Mail or web address."""
 
 
-MEASURED: Final = frozenset({Kind.NUMBER, Kind.YEAR, Kind.PERCENT, Kind.MONEY, Kind.DATE, Kind.TIME})
+MEASURED: Final = frozenset(
+    {CellKind.NUMBER, CellKind.YEAR, CellKind.PERCENT, CellKind.MONEY, CellKind.DATE, CellKind.TIME}
+)
 """Kinds that no name of a column has, unless the names are a series such as years."""
-DATA: Final = MEASURED | {Kind.STATE, Kind.CODE, Kind.QUANTITY, Kind.ADDRESS}
+DATA: Final = MEASURED | {CellKind.STATE, CellKind.CODE, CellKind.QUANTITY, CellKind.ADDRESS}
 
 _DIGITS: Final = r"\d+(?:[.,'\u2019\u00a0\u202f ]\d+)*"
 _NUMBER: Final = rf"[-+±~<>≤≥]?\s*\(?[-+]?(?:{_DIGITS}|[.,]\d+)(?:[eE][-+]?\d+)?\)?"
@@ -60,24 +62,24 @@ _DATES: Final = (
 )
 _UNIT: Final = r"[^\W\d_°µΩ\"'][\w/²³°µΩ%·]{0,11}(?: [^\W\d_]{1,9})?|[°µΩ\"'][CFAVWm]?"
 _PATTERNS: Final = (
-    (Kind.EMPTY, re.compile(r"|[-\u2013\u2014.…?/]+|n/?a|none|null|tbd", re.IGNORECASE)),
-    (Kind.STATE, re.compile(_STATES, re.IGNORECASE)),
-    (Kind.YEAR, re.compile(r"(?:19|20)\d\d")),
-    (Kind.DATE, re.compile("|".join(_DATES), re.IGNORECASE)),
-    (Kind.TIME, re.compile(r"\d{1,3}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[ap]\.?m\.?)?", re.IGNORECASE)),
-    (Kind.PERCENT, re.compile(rf"{_NUMBER}\s*[%‰]")),
-    (Kind.MONEY, re.compile(rf"[-+]?{_CURRENCY}\s?{_NUMBER}|{_NUMBER}\s?{_CURRENCY}")),
-    (Kind.NUMBER, re.compile(rf"{_NUMBER}|\d+ \d+/\d+|\d+/\d+")),
-    (Kind.ADDRESS, re.compile(r"\S+@\S+\.\w+|(?:https?://|www\.)\S+")),
-    (Kind.QUANTITY, re.compile(rf"{_NUMBER}\s?(?:{_UNIT})")),
-    (Kind.CODE, re.compile(r"(?=\S*\d)\S+")),
-    (Kind.NUMBERED, re.compile(r"(?=.*\d).+")),
+    (CellKind.EMPTY, re.compile(r"|[-\u2013\u2014.…?/]+|n/?a|none|null|tbd", re.IGNORECASE)),
+    (CellKind.STATE, re.compile(_STATES, re.IGNORECASE)),
+    (CellKind.YEAR, re.compile(r"(?:19|20)\d\d")),
+    (CellKind.DATE, re.compile("|".join(_DATES), re.IGNORECASE)),
+    (CellKind.TIME, re.compile(r"\d{1,3}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[ap]\.?m\.?)?", re.IGNORECASE)),
+    (CellKind.PERCENT, re.compile(rf"{_NUMBER}\s*[%‰]")),
+    (CellKind.MONEY, re.compile(rf"[-+]?{_CURRENCY}\s?{_NUMBER}|{_NUMBER}\s?{_CURRENCY}")),
+    (CellKind.NUMBER, re.compile(rf"{_NUMBER}|\d+ \d+/\d+|\d+/\d+")),
+    (CellKind.ADDRESS, re.compile(r"\S+@\S+\.\w+|(?:https?://|www\.)\S+")),
+    (CellKind.QUANTITY, re.compile(rf"{_NUMBER}\s?(?:{_UNIT})")),
+    (CellKind.CODE, re.compile(r"(?=\S*\d)\S+")),
+    (CellKind.NUMBERED, re.compile(r"(?=.*\d).+")),
 )
 _MAX_CHARACTERS: Final = 100
 
 
-def kind_of(value: str) -> Kind:
+def kind_of(value: str) -> CellKind:
     """Return the kind of a value, which is one line."""
     if len(value) > _MAX_CHARACTERS:
-        return Kind.TEXT
-    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(value)), Kind.TEXT)
+        return CellKind.TEXT
+    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(value)), CellKind.TEXT)

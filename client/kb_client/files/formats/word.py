@@ -43,7 +43,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     import docx
 
     document = docx.Document(open_archive(data, options))
-    reader = _DocumentReader.of(document)
+    reader = _WordReader.from_document(document)
     header, footer = reader.headers_and_footers()
     body = reader.read(document.element.body)
     blocks = [*header, *body, *footer]
@@ -68,7 +68,7 @@ def created_at(properties: "CoreProperties") -> datetime | None:
 
 
 @dataclass(slots=True)
-class _DocumentReader:
+class _WordReader:
     document: "Document"
     styles: Styles
     numbering: Numbering
@@ -77,7 +77,7 @@ class _DocumentReader:
     depth: int = 0
 
     @classmethod
-    def of(cls, document: "Document") -> "_DocumentReader":
+    def from_document(cls, document: "Document") -> "_WordReader":
         parts = {relation.reltype.rpartition("/")[2]: relation for relation in document.part.rels.values()}
         roots = {
             kind: _root(relation.target_part)
@@ -179,7 +179,7 @@ class _DocumentReader:
         return ("", 0) if label is None else (label.text or _BULLET, label.level)
 
     def _table(self, table: "_Element") -> Iterator[str]:
-        rows = [_Row.of(row) for row in _rows(table)]
+        rows = [_TableRow.from_element(row) for row in _rows(table)]
         if all(len(row.cells) <= 1 for row in rows):
             yield from (block for row in rows for cell in row.cells for block in self.read(cell))
             return
@@ -209,17 +209,17 @@ class _DocumentReader:
 
 
 @dataclass(slots=True)
-class _Row:
+class _TableRow:
     cells: "list[_Element]" = field(default_factory=list)
     spans: list[int] = field(default_factory=list)
     continued: list[bool] = field(default_factory=list)
-    """Whether each cell is merged with the one above it."""
+    """Mark of each cell that is merged with the one above it."""
     before: int = 0
     """Number of columns that the row leaves out."""
     is_header: bool = False
 
     @classmethod
-    def of(cls, row: "_Element") -> "_Row":
+    def from_element(cls, row: "_Element") -> "_TableRow":
         properties = row.find(f"{WORD}trPr")
         made = cls()
         if properties is not None:
@@ -261,7 +261,7 @@ def _cells(row: "_Element") -> "Iterator[_Element]":
             yield from _cells(element)
 
 
-def _spread(row: _Row, texts: Sequence[str], above: Sequence[str]) -> list[str]:
+def _spread(row: _TableRow, texts: Sequence[str], above: Sequence[str]) -> list[str]:
     """Return a text for each column: those of merged cells in all of theirs, and in all of their rows."""
     spread = [""] * row.before
     others = any(text for text, continued in zip(texts, row.continued, strict=True) if not continued)

@@ -21,12 +21,12 @@ _TEENS: Final = range(11, 14)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ListLevel:
     start: int = 1
     number_format: str = "decimal"
     text: str = "%1."
     restart: int | None = None
-    """Number of the levels above it that begin it anew; None: all."""
+    """Number of the levels above it after which it begins again; None: all."""
     legal: bool = False
     """All numbers in it are decimal."""
 
@@ -46,7 +46,7 @@ class Label:
 class _List:
     """A list, or several that count together."""
 
-    levels: dict[int, Level]
+    levels: dict[int, ListLevel]
     style_levels: dict[str, int]
     """Levels by the style whose paragraphs they number."""
     counts: dict[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Numbering:
         """
         self._lists: dict[str, _List] = {}
         self._links: dict[str, str] = {}
-        self._nums: dict[str, tuple[str, dict[int, Level], dict[int, int]]] = {}
+        self._nums: dict[str, tuple[str, dict[int, ListLevel], dict[int, int]]] = {}
         self._begun: set[tuple[str, int]] = set()
         self._style_numbers = style_numbers
         for element in () if root is None else root.iter(f"{WORD}abstractNum", f"{WORD}num"):
@@ -99,7 +99,7 @@ class Numbering:
         text = _PLACE.sub(number, definition.text).strip()
         return Label(text, level) if text else None
 
-    def _find(self, num_id: str) -> tuple[dict[int, Level], _List, dict[int, int]] | None:
+    def _find(self, num_id: str) -> tuple[dict[int, ListLevel], _List, dict[int, int]] | None:
         if num_id not in self._nums:
             return None
         list_id, levels, starts = self._nums[num_id]
@@ -109,7 +109,7 @@ class Numbering:
         return (levels, self._lists[list_id], starts) if list_id in self._lists else None
 
     def _count(
-        self, num_id: str, level: int, *, shared: _List, levels: Mapping[int, Level], starts: Mapping[int, int]
+        self, num_id: str, level: int, *, shared: _List, levels: Mapping[int, ListLevel], starts: Mapping[int, int]
     ) -> None:
         counts = shared.counts
         for above in range(level):
@@ -137,7 +137,7 @@ class Numbering:
             self._links[list_id] = style
 
     def _add_num(self, element: "_Element") -> None:
-        levels: dict[int, Level] = {}
+        levels: dict[int, ListLevel] = {}
         starts: dict[int, int] = {}
         list_id = _value(element, "abstractNumId") or ""
         for override in element.iterfind(f"{WORD}lvlOverride"):
@@ -149,9 +149,9 @@ class Numbering:
         self._nums[element.get(f"{WORD}numId", "")] = (list_id, levels, starts)
 
 
-def _level(element: "_Element") -> Level:
+def _level(element: "_Element") -> ListLevel:
     restart = _value(element, "lvlRestart")
-    level = Level(
+    level = ListLevel(
         number_format=_value(element, "numFmt") or "decimal",
         text=_value(element, "lvlText") or "",
         restart=None if restart is None else _integer(restart),

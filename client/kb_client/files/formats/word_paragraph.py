@@ -56,7 +56,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _RunPiece:
     """Characters of one format."""
 
     text: str
@@ -64,9 +64,9 @@ class _Piece:
     struck: bool = False
 
 
-T = TypeVar("T", "_Piece", str)
+T = TypeVar("T", "_RunPiece", str)
 
-Blocks = Callable[["Iterable[_Element]"], list[str]]
+BlockReading = Callable[["Iterable[_Element]"], list[str]]
 """Reads the paragraphs and tables in a text box or a note."""
 
 
@@ -77,14 +77,14 @@ class ParagraphReader:
     notes: dict[str, Notes]
     """By the names of the elements that refer to them."""
     left_out: LeftOut
-    read_blocks: Blocks
+    read_blocks: BlockReading
     below: list[str] = field(default_factory=list)
     """Text boxes and notes of the paragraphs that were read, for the caller to take."""
     is_bold: bool = True
     """False if a text was not bold since the caller set it."""
     _fields: list[bool] = field(default_factory=list)
-    """Of each field around the present place, whether its result begins, which is what is shown."""
-    _carried: list[_Piece] = field(default_factory=list)
+    """Marks of the fields around the present place: True where the result has begun, which is what is shown."""
+    _carried: list[_RunPiece] = field(default_factory=list)
     """Text of a paragraph whose end is deleted: it goes on in the next one."""
 
     def read(self, paragraph: "_Element") -> str | None:
@@ -103,7 +103,7 @@ class ParagraphReader:
     def _shown(self) -> bool:
         return all(self._fields)
 
-    def _pieces(self, element: "_Element", style: str, depth: int) -> Iterator[_Piece]:
+    def _pieces(self, element: "_Element", style: str, depth: int) -> Iterator[_RunPiece]:
         if depth > _MAX_DEPTH:
             return
         for child in element:
@@ -112,7 +112,7 @@ class ParagraphReader:
                 yield from self._run(child, style)
             elif tag.startswith(MATH):
                 if self._shown:
-                    yield _Piece(equation_text(child))
+                    yield _RunPiece(equation_text(child))
             elif tag == f"{COMPATIBILITY}AlternateContent":
                 yield from self._alternative(child, lambda option: self._pieces(option, style, depth + 1))
             elif tag not in _DELETED and not tag.endswith("Pr"):
@@ -127,12 +127,12 @@ class ParagraphReader:
                 return found
         return []
 
-    def _run(self, run: "_Element", style: str) -> Iterator[_Piece]:
+    def _run(self, run: "_Element", style: str) -> Iterator[_RunPiece]:
         form = self.styles.run_format(run.find(f"{WORD}rPr"), style)
         shown = "".join(self._run_texts(run, form))
         if shown:
             self.is_bold &= form.bold or not shown.strip()
-            yield _Piece(shown, form.position, form.struck)
+            yield _RunPiece(shown, form.position, form.struck)
 
     def _run_texts(self, run: "_Element", form: RunFormat) -> Iterator[str]:
         for child in run:
@@ -235,11 +235,11 @@ class ParagraphReader:
             self.below.append(text)
 
 
-def _text_of(found: _Piece | str) -> str:
+def _text_of(found: _RunPiece | str) -> str:
     return (found if isinstance(found, str) else found.text).strip()
 
 
-def _join(pieces: Iterable[_Piece]) -> str:
+def _join(pieces: Iterable[_RunPiece]) -> str:
     """Join pieces of one format first: an exponent can be in several runs."""
     text = ""
     for (position, is_struck), group in groupby(pieces, lambda piece: (piece.position, piece.struck)):

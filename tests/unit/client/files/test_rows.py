@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kb_client.files.extraction import ExtractOptions
 from kb_client.files.formats.delimited import extract
 from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lines
-from kb_client.files.formats.value_kinds import Kind, kind_of
+from kb_client.files.formats.value_kinds import CellKind, kind_of
 from kb_client.files.limits import ParseLimits
 
 OPTIONS = ExtractOptions(ParseLimits())
@@ -184,32 +184,32 @@ def test_merged_cells_are_named_in_each_column_and_written_once_without_names() 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ("", Kind.EMPTY),
-        ("n/a", Kind.EMPTY),
-        ("1998", Kind.YEAR),
-        ("12,5 %", Kind.PERCENT),
-        ("€ 1,200.00", Kind.MONEY),
-        ("1.200,00 EUR", Kind.MONEY),
-        ("-3,5", Kind.NUMBER),
-        ("1 200 300", Kind.NUMBER),
-        ("2 1/4", Kind.NUMBER),
-        ("31.01.2026", Kind.DATE),
-        ("3 Feb 2026", Kind.DATE),
-        ("March 2026", Kind.DATE),
-        ("Tue", Kind.DATE),
-        ("7:05 pm", Kind.TIME),
-        ("36:00", Kind.TIME),
-        ("52 cm", Kind.QUANTITY),
-        ("24 V DC", Kind.QUANTITY),
-        ("X-10", Kind.CODE),
-        ("line 31", Kind.NUMBERED),
-        ("closed", Kind.STATE),
-        ("uma@example.org", Kind.ADDRESS),
-        ("Uma Falk", Kind.TEXT),
-        ("Marten", Kind.TEXT),
+        ("", CellKind.EMPTY),
+        ("n/a", CellKind.EMPTY),
+        ("1998", CellKind.YEAR),
+        ("12,5 %", CellKind.PERCENT),
+        ("€ 1,200.00", CellKind.MONEY),
+        ("1.200,00 EUR", CellKind.MONEY),
+        ("-3,5", CellKind.NUMBER),
+        ("1 200 300", CellKind.NUMBER),
+        ("2 1/4", CellKind.NUMBER),
+        ("31.01.2026", CellKind.DATE),
+        ("3 Feb 2026", CellKind.DATE),
+        ("March 2026", CellKind.DATE),
+        ("Tue", CellKind.DATE),
+        ("7:05 pm", CellKind.TIME),
+        ("36:00", CellKind.TIME),
+        ("52 cm", CellKind.QUANTITY),
+        ("24 V DC", CellKind.QUANTITY),
+        ("X-10", CellKind.CODE),
+        ("line 31", CellKind.NUMBERED),
+        ("closed", CellKind.STATE),
+        ("uma@example.org", CellKind.ADDRESS),
+        ("Uma Falk", CellKind.TEXT),
+        ("Marten", CellKind.TEXT),
     ],
 )
-def test_values_have_kinds(value: str, kind: Kind) -> None:
+def test_values_have_kinds(value: str, kind: CellKind) -> None:
     assert kind_of(value) is kind
 
 
