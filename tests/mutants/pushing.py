@@ -169,8 +169,8 @@ MUTANTS: Final = (
     Mutant(
         "text-is-dropped-by-the-name-of-its-element",
         f"{_FILES}/formats/html_visibility.py",
-        old="if rest >= min(_LITTLE_TEXT, removed) or",
-        new="if True or",
+        old="rest > 0 and rest >= min(_LITTLE_TEXT, least * removed)",
+        new="True",
         caught_by=in_file(_PAGES, "test_a_page_that_shows_a_text_has_it"),
     ),
     Mutant(

@@ -8,7 +8,7 @@ _CANDIDATES: Final = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
     *("koi8-r", "koi8-u", "iso8859-2", "iso8859-5", "iso8859-7"),
     *("gb18030", "big5hkscs", "cp932", "euc_jis_2004", "cp949"),
-    *("cp437", "cp850", "cp852", "cp866", "mac-roman", "mac-cyrillic", "mac-latin2"),
+    *("cp437", "cp850", "cp852", "cp855", "cp866", "mac-roman", "mac-cyrillic", "mac-latin2"),
 )
 """Encodings that files of people are in. With rarer ones, a sign or two are taken for letters of a rare script."""
 _USUAL_IN_THE_WEST: Final = frozenset(
@@ -29,7 +29,8 @@ def guess_encoding(data: bytes) -> str:
     from chardet import detect
 
     sample = b"\n".join(line for line in data.splitlines() if not line.isascii())[:_SAMPLE_BYTES]
-    found = detect(sample, include_encodings=_CANDIDATES, compat_names=False)["encoding"] or _WESTERN
+    guess = detect(sample, include_encodings=_CANDIDATES, compat_names=False, empty_input_encoding=_WESTERN)
+    found = guess["encoding"] or _WESTERN
     try:
         western = sample.decode(_WESTERN)
     except UnicodeDecodeError:

@@ -21,6 +21,19 @@ def make_tables_plain(soup: "BeautifulSoup") -> None:
             _unwrap(table)
         else:
             left -= _repeat_spanned(table, soup, most=left)
+            _join_head(table)
+
+
+def _join_head(table: "Tag") -> None:
+    """Make one row of a head that has several: each column is named by all that stands above it."""
+    head = table.find("thead")
+    rows = [_cells(row) for row in head.find_all("tr", recursive=False)] if head is not None else []
+    if len(rows) < 2 or len({len(row) for row in rows}) != 1:  # Markdown has one row of names
+        return
+    for column in zip(*rows, strict=True):
+        column[0].string = " ".join(dict.fromkeys(" ".join(cell.get_text(" ").split()) for cell in column))
+    for row in rows[1:]:
+        row[0].parent.decompose()
 
 
 def _is_layout(table: "Tag") -> bool:

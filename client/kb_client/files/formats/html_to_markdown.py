@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from bs4 import NavigableString, Tag
-from markdownify import ATX, MarkdownConverter
+from markdownify import ATX, MarkdownConverter, should_remove_whitespace_outside  # type: ignore[attr-defined]
 
 from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.mathml import formula_to_text
@@ -34,6 +34,7 @@ _BLOCKS: Final = (
 )
 _PADDED: Final = frozenset({"button", "img", "input", "label", "math", "option", "select", "svg"})
 """Elements between which browsers show a gap, whether there is a space or not."""
+_NOTE_IN_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|[^()]*\)")
 _UNSEEN_CHARACTERS: Final = str.maketrans({"\u00ad": None, "\u200b": None, "\ufeff": None})
 _FILE_NAME: Final = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp|tiff?)", re.IGNORECASE)
 _TYPED: Final = frozenset(
@@ -104,6 +105,8 @@ class _PageConverter(MarkdownConverter):
 
     def convert_sup(self, el: Tag, text: str, **_context: Any) -> str:
         before = el.previous_sibling
+        if _NOTE_IN_BRACKETS.fullmatch(text.strip()):
+            return text if text.strip().startswith("[") else f"^{text.strip()}"
         return superscript(text, after=str(before) if isinstance(before, NavigableString) else "")
 
     def convert_sub(self, _el: Tag, text: str, **_context: Any) -> str:
@@ -144,7 +147,8 @@ def _padded(text: str, element: Tag) -> str:
     if not text:
         return ""
     before, after = element.previous_sibling, element.next_sibling
-    left = " " if isinstance(before, Tag) or str(before or " ")[-1].isalnum() else ""
+    begins_line = isinstance(before, Tag) and should_remove_whitespace_outside(before)
+    left = " " if not begins_line and (isinstance(before, Tag) or str(before or " ")[-1].isalnum()) else ""
     pads_itself = isinstance(after, Tag) and after.name in _PADDED
     right = " " if not pads_itself and (isinstance(after, Tag) or str(after or " ")[0].isalnum()) else ""
     return left + text + right

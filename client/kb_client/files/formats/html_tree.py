@@ -1,6 +1,7 @@
 """Parses HTML as browsers do, into a tree of Beautiful Soup."""
 
 import re
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from bs4 import BeautifulSoup
@@ -10,6 +11,12 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_XHTML: Final = re.compile(r"\A\s*<\?xml\s|<html\s[^>]*xmlns\s*=", re.IGNORECASE)
+_WITHIN_CHARACTERS: Final = 2_000
+_CLOSED_AT_ONCE: Final = re.compile(
+    r"<(title|script|style|textarea|iframe|noscript|noframes)\b([^<>]*)/>", re.IGNORECASE
+)
+_CDATA: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _SHADOW_ROOT: Final = "shadowrootmode"
 _MOST_INNER_DOCUMENTS: Final = 1_000
 _MOST_LEVELS: Final = 20
@@ -18,6 +25,10 @@ _MOST_LEVELS: Final = 20
 
 def parse_html(markup: str) -> BeautifulSoup:
     """Return the tree that a browser makes of a page, with inner documents and shadow roots in their places."""
+    if _XHTML.search(markup[:_WITHIN_CHARACTERS]):
+        # Within these elements, HTML sees no markup until they end.
+        markup = _CLOSED_AT_ONCE.sub(r"<\1\2></\1>", markup)
+        markup = _CDATA.sub(lambda found: escape(found[1], quote=False), markup)
     return BeautifulSoup(_XML_DECLARATION.sub("", markup), builder=_LexborTreeBuilder(string_containers={}))
 
 
@@ -43,7 +54,7 @@ class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not t
                 soup.handle_data(node.text_content or "")
             elif node.is_element_node:
                 name = self._open(node, level=level)
-                if node.first_child is not None:
+                if node.first_child is not None and node.tag != "noframes":
                     opened.append((node, name))
                     node = node.first_child
                     continue
@@ -67,6 +78,8 @@ class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not t
         inner: list[LexborNode | None] = []
         if node.tag == "template":
             inner = [child for fragment in node.template_fragments()[:1] for child in _children(fragment)]
+        elif node.tag == "noframes":
+            inner = [LexborHTMLParser(node.text()).body]
         elif is_shown:
             inner = [LexborHTMLParser(str(attributes["srcdoc"])).body]
         for each in inner:

@@ -13,7 +13,7 @@ _SHOWN_WITHOUT_OTHER_TEXT: Final = ["noscript", "noframes", "template", "object"
 _HIDDEN_BY_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _CLICKABLE: Final = (
     "button, summary, label, [onclick], [role=button], [role=tab], [aria-expanded], [aria-controls], [data-toggle],"
-    " [data-bs-toggle], a[href^='#'], a:not([href]), a[href^='javascript:']"
+    " [data-bs-toggle], a[href='#'], a:not([href]), a[href^='javascript:']"
 )
 _OPENED_BY: Final = (
     "aria-controls",
@@ -27,11 +27,20 @@ _OPENED_BY: Final = (
 )
 """Attributes by which something that can be clicked names the element that it opens."""
 _PANEL: Final = re.compile(
-    r"(?:^|[-_])(?:tab|tabs|accordion|collapse|collapsible|panel|faq|spoiler|toggle)(?:$|[-_])", re.IGNORECASE
+    r"(?:^|[-_ ])(?:tab|tabs|accordion|collapse|collapsible|panel|faq|spoiler|toggle)(?:$|[-_ ])", re.IGNORECASE
 )
+_PANELS: Final = re.compile(r"(?:^|[-_ ])(?:tabs|accordion|faq)(?:$|[-_ ])", re.IGNORECASE)
+_NOT_ON_THE_SCREEN: Final = re.compile(
+    r"(?:^| )(?:sr-only|(?:u-)?visually-?hidden|screen-reader-(?:text|only)|a-offscreen)(?: |$)", re.IGNORECASE
+)
+"""Classes of texts that screen readers say in place of what is seen, often the same in other words."""
 _ICON: Final = re.compile(r"icon|symbol|glyph|(?:^|-)fa(?:$|-)", re.IGNORECASE)
 _LITTLE_TEXT: Final = 200
 """Number of characters that may be less than the text of a page."""
+_LEAST_SEEN: Final = 0.02
+"""Share of what is hidden that is seen at least, unless the page shows itself by a script at last."""
+_LEAST_BESIDE: Final = 0.2
+"""Share of what surrounds a text that the text of a page has at least, however short it is."""
 _MOST: Final = 0.5
 _ASKS_FOR_SCRIPTS: Final = re.compile(r"java\s?-?script", re.IGNORECASE)
 _MOST_OF_A_REQUEST: Final = 400
@@ -40,14 +49,15 @@ _MOST_OF_A_REQUEST: Final = 400
 def keep_shown(soup: "BeautifulSoup") -> None:
     """Remove what a reader of the page neither sees nor can open by a click."""
     _remove(soup.find_all(_NEVER_SHOWN))
-    elements = soup.find_all(True)
-    opened = _find_opened(elements)
-    _remove_unless_text(soup, [each for each in elements if _is_hidden(each) and not _can_be_opened(each, opened)])
-    _remove([each for each in elements if not each.decomposed and _is_decoration(each)])
     replaced = [
         each for each in soup.find_all(_SHOWN_WITHOUT_OTHER_TEXT) if each.name != "object" or each.has_attr("data")
     ]
-    _remove_unless_text(soup, replaced, unless=_asks_for_scripts)
+    _remove_unless_text(soup, replaced, least=1, unless=_asks_for_scripts)
+    elements = soup.find_all(True)
+    opened = _find_opened(elements)
+    hidden = [each for each in elements if _is_hidden(each) and not _can_be_opened(each, opened)]
+    _remove_unless_text(soup, hidden, least=_LEAST_SEEN)
+    _remove([each for each in elements if not each.decomposed and _is_decoration(each)])
 
 
 def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
@@ -56,10 +66,10 @@ def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
     Args:
         of_site: also leave out what usually surrounds the text on each page of a site.
     """
-    _remove_unless_text(soup, soup.find_all(_is_navigation))
+    _remove_unless_text(soup, soup.find_all(_is_navigation), least=_LEAST_BESIDE)
     main = _find_main(soup)
     if main is None and of_site:
-        _remove_unless_text(soup, soup.find_all(_is_around_the_text))
+        _remove_unless_text(soup, soup.find_all(_is_around_the_text), least=_LEAST_BESIDE)
     return main or soup
 
 
@@ -85,14 +95,26 @@ def _remove(elements: "Iterable[Tag]") -> None:
 
 
 def _remove_unless_text(
-    soup: "BeautifulSoup", elements: "Collection[Tag]", *, unless: "Callable[[Tag], bool] | None" = None
+    soup: "BeautifulSoup",
+    elements: "Collection[Tag]",
+    *,
+    least: float,
+    unless: "Callable[[Tag], bool] | None" = None,
 ) -> None:
-    """Remove elements, unless the text of the page is in them. Those of which `unless` is true are no such text."""
+    """Remove elements, unless the text of the page is in them.
+
+    Args:
+        soup: the page.
+        elements: what usually is no text of a page.
+        least: share of their text that the rest of the page must have, or 200 characters.
+        unless: whether an element is removed in any case.
+    """
     outermost = _outermost(elements)
     removed = sum(map(text_size, outermost))
     rest = text_size(soup) - removed
+    is_enough = rest > 0 and rest >= min(_LITTLE_TEXT, least * removed)
     for each in outermost:
-        if rest >= min(_LITTLE_TEXT, removed) or not text_size(each) or (unless is not None and unless(each)):
+        if is_enough or not text_size(each) or (unless is not None and unless(each)):
             each.decompose()
 
 
@@ -131,7 +153,14 @@ def _is_hidden(element: "Tag") -> bool:
         return True
     if element.name == "dialog":
         return not element.has_attr("open")
-    return bool(_HIDDEN_BY_STYLE.search(str(element.get("style") or "")))
+    if _HIDDEN_BY_STYLE.search(str(element.get("style") or "")):
+        return True
+    return bool(_NOT_ON_THE_SCREEN.search(_names_of(element)))
+
+
+def _names_of(element: "Tag") -> str:
+    """Return the classes and the id of an element."""
+    return " ".join(name for name in (*element.get_attribute_list("class"), element.get("id")) if name)
 
 
 def _find_opened(elements: "Iterable[Tag]") -> set[str]:
@@ -143,7 +172,7 @@ def _find_opened(elements: "Iterable[Tag]") -> set[str]:
 def _can_be_opened(element: "Tag", opened: set[str]) -> bool:
     if element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or element.get("id") in opened:
         return True
-    if any(_PANEL.search(name) for name in element.get_attribute_list("class") if name):
+    if _PANEL.search(_names_of(element)) or (element.parent and _PANELS.search(_names_of(element.parent))):
         return True
     before = element.find_previous_sibling()
     return before is not None and (before.name == "summary" or bool(before.css.match(_CLICKABLE) or _is_switch(before)))

@@ -55,6 +55,8 @@ PROSE = " ".join([SENTENCE, "Each one has a number from the caretaker.", "Lamps 
         "<details><summary>Where?</summary>{}</details>",
         "<p>{}</p><!-- an unclosed comment",
         "<plaintext>{}",
+        "<html xmlns='http://www.w3.org/1999/xhtml'><head><title/><script src=x /></head><body><p>{}</p></body></html>",
+        "<?xml version='1.0'?><html><body><p><![CDATA[{}]]></p></body></html>",
     ],
 )
 def test_a_page_that_shows_a_text_has_it(page: str, *, of_site: bool) -> None:
@@ -85,6 +87,8 @@ def test_a_page_that_shows_a_text_has_it(page: str, *, of_site: bool) -> None:
         "<!-- {} -->",
         "<svg><title>{}</title><path d=x></svg>",
         "<span class=katex-html aria-hidden=true>{}</span>",
+        "<span class='price sr-only'>{}</span>",
+        "<sup><a href=#n>[3]</a></sup><span style='display:none'>{}</span>",
         "<i class=material-icons aria-hidden=true>{}</i>".replace("{}", "unseen"),
     ],
 )
@@ -109,6 +113,7 @@ def test_what_no_one_sees_is_left_out(hidden: str) -> None:
         "<div class='accordion-body' style='display:none'>{}</div>",
         "<div class='tab-pane' hidden>{}</div>",
         "<details><summary>Open</summary>{}</details>",
+        "<div id=accordion><h3>Open</h3><div style='display:none'>{}</div></div>",
         "<button commandfor=p5 command=show-modal>Open</button><dialog id=p5>{}</dialog>",
     ],
 )
@@ -147,6 +152,10 @@ def test_what_one_click_opens_is_a_part_of_the_text(panel: str) -> None:
         ("<select><option>Bern<option selected>Basel</select>", "Basel"),
         ("<header>Works</header><section>Rules</section><footer>End</footer>", "Works\n\nRules\n\nEnd"),
         ("<summary>When?</summary><div>Now.</div>", "When?\n\nNow."),
+        ("<p>so it is<sup><a href=#n>[3]</a></sup>, see<sup>2)</sup>", "so it is[3], see^2)"),
+        ("<p>now <span aria-hidden=true>€8</span><span class=sr-only>8 euros</span>", "now €8"),
+        ("<p>No.</p><p style='display:none'>Unseen, although it is longer than the rest.</p>", "No."),
+        ("<nav><a href=a>Home</a> <a href=b>Products</a></nav><p>Short.</p>", "Short."),
         ("<p># 4 is the number of the room.", "#\u00a04 is the number of the room."),
         ("<del>4 days</del> 6 days", "~~4 days~~ 6 days"),
         ("<p>price <a href=x>list</a>, <b>all</b> of it", "price list, **all** of it"),
@@ -166,6 +175,10 @@ def test_words_numbers_and_marks_are_as_a_reader_sees_them(markup: str, line: st
         (
             "<tr><th>Room<th>Mon<th>Tue<tr><td>Attic<td colspan=2>closed",
             "| Room | Mon | Tue |\n| --- | --- | --- |\n| Attic | closed | closed |",
+        ),
+        (
+            "<thead><tr><th rowspan=2>Item<th colspan=2>Price<tr><th>net<th>gross<tbody><tr><td>Oil<td>8<td>9",
+            "| Item | Price net | Price gross |\n| --- | --- | --- |\n| Oil | 8 | 9 |",
         ),
         ("<tr><th>A<th>B<tr><td>x|y<td>z", "| A | B |\n| --- | --- |\n| x\\|y | z |"),
         ("<tr><td><h1>Rooms</h1><p>The attic.<td><h2>Sizes</h2>", "# Rooms\n\nThe attic.\n\n## Sizes"),
