@@ -197,8 +197,8 @@ MUTANTS: Final = (
     Mutant(
         "encodings-are-those-of-python",
         f"{_FILES}/formats/encodings.py",
-        old="_SUPERSETS.get(known.name, known.codec_info.name)",
-        new="known.codec_info.name",
+        old="        codec = _SUPERSETS.get(known.name, known.codec_info.name)\n",
+        new="        codec = codecs.lookup(name).name\n",
         caught_by=in_file(_ENCODINGS, "test_names_of_encodings_mean_what_browsers_take_them_for"),
     ),
     Mutant(

@@ -11,15 +11,10 @@ from kb_client.marked_text import find_mark
 
 _SAMPLE_BYTES: Final = 4_096
 _ALLOWED_CONTROLS: Final = frozenset("\t\n\r\f\v\x1b\x85\xad")
-_SUPERSETS: Final = {
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "euc-kr": "cp949",
-    "big5": "big5hkscs",
-    "iso-2022-jp": "iso2022_jp_ext",
-    "x-user-defined": "cp1252",
-}
+_SUPERSETS: Final = {"gbk": "gb18030", "iso-2022-jp": "iso2022_jp_ext", "x-user-defined": "cp1252"}
 """Codecs that also know the letters by which browsers extend an encoding, by its name in the WHATWG table."""
+_UNREAD_BY_BROWSERS: Final = "replacement"
+"""Name in that table of encodings that mails are in, and that browsers refuse to read."""
 _SAYS_NOTHING: Final = frozenset({"", "ascii", "us-ascii", "unknown-8bit", "x-unknown", "8bit", "binary", "default"})
 _OF_TEXTS: Final = ("iso", "cp", "koi8", "mac", "gb", "big5", "shift", "euc", "johab", "tis", "hz", "utf", "ptcp")
 """Beginnings of the names of codecs for texts. Python knows others, which unpack or transform."""
@@ -81,7 +76,7 @@ def _codec_of(label: str | None) -> str | None:
     if name in _SAYS_NOTHING:
         return None
     known = lookup(name)
-    if known is not None:
+    if known is not None and known.name != _UNREAD_BY_BROWSERS:
         codec = _SUPERSETS.get(known.name, known.codec_info.name)
         # What names its encoding in ASCII is not written in UTF-16.
         return "utf-8" if codec.startswith("utf-16") else codec
