@@ -25,9 +25,16 @@ _DATES: Final = ("article:published_time", "date", "dc.date", "dcterms.date")
 
 
 def extract(data: bytes, options: ExtractOptions) -> Extraction:
-    """Return the text of a page in Markdown."""
+    """Return the text of a page in Markdown.
+
+    Raises:
+        UnreadableDocument: it shows nothing without its scripts, and its links are not wanted either.
+    """
     markup, warnings = decode_markup(data)
-    return extract_markup(markup, warnings, web_links=options.web_links)
+    extraction = extract_markup(markup, warnings, web_links=options.web_links)
+    if not extraction.text and not options.web_links and "<script" in markup.lower():
+        raise UnreadableDocument("it shows its text by scripts", "open it in a browser, and save or print it there")
+    return extraction
 
 
 def decode_markup(data: bytes, *, named: str | None = None) -> tuple[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_client.files.extraction import Extraction, ExtractOptions
+from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
 from kb_client.files.formats.web_page import extract
 from kb_client.files.limits import ParseLimits
 
@@ -199,8 +199,10 @@ def test_the_main_part_counts_only_if_it_holds_most_of_the_text() -> None:
 
 
 def test_a_page_that_only_asks_for_scripts_has_no_text() -> None:
-    page = "<div id=root></div><noscript>You need to enable JavaScript to use this page.</noscript>"
+    page = "<script src=a></script><div id=x></div><noscript>You need to enable JavaScript to use this.</noscript>"
     assert read(page, of_site=True).text == ""
+    with pytest.raises(UnreadableDocument, match="shows its text by scripts"):
+        read(page)
 
 
 @pytest.mark.parametrize("title", ["Untitled Document", "Unbenanntes Dokument 2", "", "  "])
