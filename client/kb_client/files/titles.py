@@ -1,4 +1,4 @@
-"""Tells titles of documents from those that programs and templates write when nobody gives one."""
+"""Tells titles of documents from those that programs and templates write in their place."""
 
 import re
 from typing import Final

@@ -133,7 +133,7 @@ class _PageConverter(MarkdownConverter):
         return bullet + lines[len(indent) :] + "\n" if lines else "\n"
 
 
-def _as_block(converter: _PageConverter, el: Tag, text: str, parent_tags: Collection[str]) -> str:
+def _as_block(converter: _PageConverter, el: Tag, text: str, *, parent_tags: Collection[str]) -> str:
     block: str = converter.convert_div(el, text, parent_tags)  # type: ignore[attr-defined]
     return block
 

@@ -50,8 +50,8 @@ def extract(data: bytes, _options: ExtractOptions) -> Extraction:
 
 
 @dataclass(slots=True)
-class _Parts:
-    """What was found in a part of a mail and in the parts of it."""
+class _ShownParts:
+    """Texts and attachments of a part of a mail and of the parts in it."""
 
     shown: list[str] = field(default_factory=list)
     attached_texts: list[Message] = field(default_factory=list)
@@ -65,7 +65,7 @@ class _Parts:
     def text(self) -> str:
         return "\n\n".join(self.shown)
 
-    def add(self, other: "_Parts") -> None:
+    def add(self, other: "_ShownParts") -> None:
         self.shown += other.shown
         self.attached_texts += other.attached_texts
         self.attachments += other.attachments
@@ -82,15 +82,13 @@ def _headers(message: Message, attachments: list[str]) -> list[str]:
     headers = [f"{name}: {value}" for name in _SHOWN if (value := read_header(message, name, charset=charset))]
     names = [name for name in attachments if name]
     if names:
-        headers.insert(-1 if headers and headers[-1].startswith("Subject:") else len(headers), _name_attachments(names))
+        headers.insert(
+            -1 if headers and headers[-1].startswith("Subject:") else len(headers), f"Attachments: {', '.join(names)}"
+        )
     return headers
 
 
-def _name_attachments(names: list[str]) -> str:
-    return f"Attachments: {', '.join(names)}"
-
-
-def _read_parts(message: Message, *, depth: int) -> _Parts:
+def _read_parts(message: Message, *, depth: int) -> _ShownParts:
     """Return what a whole mail shows."""
     parts = _read_part(message, depth=depth)
     if parts.shown:
@@ -102,8 +100,8 @@ def _read_parts(message: Message, *, depth: int) -> _Parts:
     return parts
 
 
-def _read_part(part: Message, *, depth: int) -> _Parts:
-    parts = _Parts()
+def _read_part(part: Message, *, depth: int) -> _ShownParts:
+    parts = _ShownParts()
     kind = part.get_content_type()
     inner = part.get_payload() if part.is_multipart() else None
     if kind in _ENCRYPTED:
@@ -120,7 +118,7 @@ def _read_part(part: Message, *, depth: int) -> _Parts:
     return parts
 
 
-def _read_inner(inner: list[Message], part: Message, *, parts: _Parts, depth: int) -> None:
+def _read_inner(inner: list[Message], part: Message, *, parts: _ShownParts, depth: int) -> None:
     kind = part.get_content_type()
     if kind == "multipart/alternative":
         _read_alternatives(inner, parts=parts, depth=depth)
@@ -137,7 +135,7 @@ def _read_inner(inner: list[Message], part: Message, *, parts: _Parts, depth: in
         parts.show("\n\n".join("\n".join(f"{name}: {read_words(str(v))}" for name, v in e.raw_items()) for e in inner))
 
 
-def _read_alternatives(inner: list[Message], *, parts: _Parts, depth: int) -> None:
+def _read_alternatives(inner: list[Message], *, parts: _ShownParts, depth: int) -> None:
     """Add the alternative that says most: the plain text, unless it is empty or only says that there is another one."""
     read = [(each.get_content_type(), _read_part(each, depth=depth)) for each in inner]
     invitations = [each for kind, each in read if kind == "text/calendar"]
@@ -158,7 +156,7 @@ def _read_alternatives(inner: list[Message], *, parts: _Parts, depth: int) -> No
         parts.add(each)
 
 
-def _words(parts: _Parts) -> int:
+def _words(parts: _ShownParts) -> int:
     return len(parts.text.split())
 
 
@@ -179,7 +177,7 @@ def _charset(part: Message) -> str | None:
         return None
 
 
-def _show_text(part: Message, parts: _Parts) -> None:
+def _show_text(part: Message, parts: _ShownParts) -> None:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload.strip():
         return
@@ -211,7 +209,7 @@ def _unfold(text: str, part: Message) -> str:
     return joined
 
 
-def _explain(parts: _Parts) -> list[str]:
+def _explain(parts: _ShownParts) -> list[str]:
     count = len(parts.attachments)
     said = [f"{count} attachments were not read; save and push them as files"] if count else []
     return [*said, *(["its text is encrypted and was not read; save it decrypted"] if parts.encrypted else [])]

@@ -35,7 +35,7 @@ _MOST_UNKNOWN: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class _PageText:
+class _ReadPage:
     text: str = ""
     kind: Literal["text", "blank", "picture", "no letters"] = "text"
     annotations: Sequence[str] = ()
@@ -53,7 +53,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     if len(document) > options.limits.pages:
         raise UnreadableDocument(f"it has more than {options.limits.pages} pages", "split it")
     pages = [_read_page(document, number) for number in range(len(document))]
-    texts = [_text_of(document, number, page, options) for number, page in enumerate(pages)]
+    texts = [_text_of(document, page, number=number, options=options) for number, page in enumerate(pages)]
     cleaned = join_hyphenated(without_running_lines(texts))
     whole = ["\n".join([text, *page.annotations]) for text, page in zip(cleaned, pages, strict=True)]
     text, positions = join_pages(list(enumerate(map(keep_literal, whole), 1)))
@@ -96,12 +96,12 @@ def _open_page(document: "PdfDocument", number: int) -> "PdfPage | None":
         return None
 
 
-def _read_page(document: "PdfDocument", number: int) -> _PageText:
+def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
     from kb_client.files.formats.pdf_annotations import read_annotations
 
     page = _open_page(document, number)
     if page is None:
-        return _PageText(kind="blank")
+        return _ReadPage(kind="blank")
     text_page = page.get_textpage()
     try:
         # Text outside of the page, which no reader sees, is not within the bounds.
@@ -115,9 +115,9 @@ def _read_page(document: "PdfDocument", number: int) -> _PageText:
         page.close()
     plain, shown = _plain(text), [_plain(line) for line in annotations.lines]
     if not knows_letters:
-        return _PageText("", "no letters", shown, annotations.comments)
+        return _ReadPage("", "no letters", shown, annotations.comments)
     kind: Literal["text", "blank", "picture"] = "text" if plain.strip() else "blank"
-    return _PageText(plain, "picture" if is_picture else kind, shown, annotations.comments)
+    return _ReadPage(plain, "picture" if is_picture else kind, shown, annotations.comments)
 
 
 def _plain(text: str) -> str:
@@ -159,7 +159,7 @@ def _is_invisible(text_object: object) -> bool:
     return bool(raw.FPDFTextObj_GetTextRenderMode(text_object) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
-def _text_of(document: "PdfDocument", number: int, page: _PageText, options: ExtractOptions) -> str:
+def _text_of(document: "PdfDocument", page: _ReadPage, *, number: int, options: ExtractOptions) -> str:
     if not options.ocr or page.kind not in ("picture", "no letters"):
         return page.text
     recognized = _recognize(document, number, options)
@@ -176,7 +176,7 @@ def _recognize(document: "PdfDocument", number: int, options: ExtractOptions) ->
         page.close()
 
 
-def _refuse_without_text(pages: Sequence[_PageText], options: ExtractOptions) -> None:
+def _refuse_without_text(pages: Sequence[_ReadPage], options: ExtractOptions) -> None:
     kinds = {page.kind for page in pages}
     if kinds <= {"blank", "text"}:
         raise UnreadableDocument("all its pages are blank", "leave it out")
@@ -187,7 +187,7 @@ def _refuse_without_text(pages: Sequence[_PageText], options: ExtractOptions) ->
     raise UnreadableDocument("its fonts don't say which letters they show", "push it with --ocr, which needs tesseract")
 
 
-def _warnings(document: "PdfDocument", pages: Sequence[_PageText], options: ExtractOptions) -> list[str]:
+def _warnings(document: "PdfDocument", pages: Sequence[_ReadPage], options: ExtractOptions) -> list[str]:
     from pypdfium2 import raw
 
     pictures, noise = (sum(page.kind == kind for page in pages) for kind in ("picture", "no letters"))

@@ -31,7 +31,7 @@ _MAX_LABEL_CHARACTERS: Final = 120
 @dataclass(frozen=True, slots=True)
 class Annotations:
     lines: list[str] = field(default_factory=list)
-    """What is seen on the page beside its own text, from top to bottom."""
+    """Texts that are seen on the page beside its own, from top to bottom."""
     comments: int = 0
     """Number of comments, which a reader sees after a click."""
 
@@ -140,20 +140,21 @@ def _describe(each: _Field, fields: list[_Field], text_page: "PdfTextPage") -> s
     row = [other for other in fields if other is not each and each.beside(other)]
     begin = max((other.right for other in row if other.right <= each.left + 1), default=0.0)
     end = min((other.left for other in row if other.left >= each.right - 1), default=each.right + 1_000)
-    before = _label(text_page, begin, each.bottom, each.left, each.top, last=True)
+    before = _label(text_page, (begin, each.bottom, each.left, each.top), last=True)
     if each.is_switch:
-        after = _label(text_page, each.right, each.bottom, end, each.top, last=False)
+        after = _label(text_page, (each.right, each.bottom, end, each.top), last=False)
         return f"{each.value} {after or each.name or before}".strip()
-    above = "" if before else _label(text_page, each.left, each.top, each.right, each.top + _LINE_HEIGHT, last=True)
+    above = "" if before else _label(text_page, (each.left, each.top, each.right, each.top + _LINE_HEIGHT), last=True)
     label = before or above or " ".join(each.name.split())
     value = each.value.strip().replace("\r\n", "\n").replace("\r", "\n")
     return f"{label.rstrip(' :')}: {value}" if label else value
 
 
-def _label(text_page: "PdfTextPage", left: float, bottom: float, right: float, top: float, *, last: bool) -> str:
-    if left >= right:
+def _label(text_page: "PdfTextPage", box: tuple[float, float, float, float], *, last: bool) -> str:
+    """Return the first or the last line within a box, which is given by its left, bottom, right and top."""
+    if box[0] >= box[2]:
         return ""
-    lines = text_page.get_text_bounded(left, bottom, right, top).split("\n")
+    lines = text_page.get_text_bounded(*box).split("\n")
     words = [" ".join(line.split()) for line in lines]
     filled = [line for line in words if any(map(str.isalnum, line))]
     return filled[-1 if last else 0][:_MAX_LABEL_CHARACTERS] if filled else ""

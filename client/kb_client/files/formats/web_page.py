@@ -42,7 +42,7 @@ def decode_markup(data: bytes, *, named: str | None = None) -> tuple[str, tuple[
 
     Args:
         data: the page.
-        named: encoding that whoever sent the page names, which counts more than what the page says.
+        named: encoding that the sender of the page names, which counts more than what the page says.
     """
     return decode_text(data, declared=named or _find_declared(data[:_DECLARED_WITHIN_BYTES]))
 

@@ -34,8 +34,11 @@ ATTACHMENT = part("JVBERi0=", "Content-Disposition: attachment; filename=plan.pd
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        (multipart("mixed", PLAIN, part("It is mended on Monday.")), ["floor two", "mended on Monday"]),
-        (multipart("mixed", PLAIN, part("<p>Mended on Monday.", kind="text/html")), ["floor two", "Mended on Monday"]),
+        (multipart("mixed", PLAIN, part("It is repaired on Monday.")), ["floor two", "repaired on Monday"]),
+        (
+            multipart("mixed", PLAIN, part("<p>Repaired on Monday.", kind="text/html")),
+            ["floor two", "Repaired on Monday"],
+        ),
         (multipart("alternative", part("  "), HTML), ["**floor two**"]),
         (
             multipart(
