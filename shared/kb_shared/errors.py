@@ -18,6 +18,8 @@ KbError
 │   ├── ProviderRefused      the provider does not accept this key, model or text
 │   │   ├── ProviderKeyMissing  no key for the provider
 │   │   ├── ProviderKeyRefused  the key is wrong, lacks a permission, or its quota is used up
+│   │   ├── ProviderIncompatible  its server does not speak OpenAI's API: correct the address
+│   │   ├── AnswerWithheld   the provider, or the model, refuses to answer, or to end its answer
 │   │   └── BatchRefused     one of the texts, or their number: retry with fewer until the text is found
 │   ├── UnknownModel         no embedding model of this deployment has this name
 │   ├── ModelNotAllowed      the deployment does not allow this chat model
@@ -146,6 +148,20 @@ class ProviderKeyMissing(ProviderRefused):
 
 class ProviderKeyRefused(ProviderRefused):
     """Key that is wrong, lacks a permission, or whose quota is used up. Work waits until the key is replaced."""
+
+
+class ProviderIncompatible(ProviderRefused):
+    """Server that does not speak OpenAI's API, or not at this address. `str()` says what it answers instead."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, error_type="provider_incompatible")
+
+
+class AnswerWithheld(ProviderRefused):
+    """Answer of a chat model that a filter of the provider, or the model itself, holds back. It was paid for."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, error_type="answer_withheld")
 
 
 class BatchRefused(ProviderRefused):

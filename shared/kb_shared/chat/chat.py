@@ -10,7 +10,7 @@ from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider, OnText, broken_off, bundled_chat_models, estimate_message_tokens
 from kb_shared.embedding.bootstrap import create_key_ring
-from kb_shared.errors import ProviderUnavailable
+from kb_shared.errors import AnswerWithheld, ProviderUnavailable
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo.database import Database
 from kb_shared.providers.circuit_breaker import CircuitBreaker
@@ -140,6 +140,8 @@ def was_paid_for(error: BaseException) -> bool:
     """Return whether the provider charges for a call that ended with `error`: the model may have worked on it."""
     match error:
         case asyncio.CancelledError():
+            return True
+        case AnswerWithheld():
             return True
         case ProviderUnavailable():
             return error.error_type in _AFTER_WORK

@@ -20,11 +20,10 @@ from kb_shared.embedding.models import (
 )
 from kb_shared.errors import ModelNotAllowed, UnknownModel
 from kb_shared.prices import Prices, nano_usd
-from kb_shared.providers.access import Access
+from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
 
 DEMO_MODEL: Final = "demo-extractive"
 
-_OPENAI_COMPATIBLE: Final = "hosted_vllm/"
 _OUTPUT_TOKENS_OF_ALL: Final = 4_096
 """Completion tokens of a model that LiteLLM does not know."""
 _SCRIPTED_MODEL: Final = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
@@ -66,6 +65,11 @@ class ChatModel:
     """Fingerprint of provider and address: the key of the circuit."""
     access: Access | None = None
     """Key and address of the organization, where its own key is used."""
+
+    @property
+    def server_name(self) -> str:
+        """Name as the provider knows it."""
+        return self.route.removeprefix(OPENAI_COMPATIBLE)
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the price of so many tokens; None if the prices are not known."""
@@ -147,7 +151,7 @@ class ChatCatalogue:
         return ChatModel(
             name=name,
             label=name,
-            route=_OPENAI_COMPATIBLE + name if compatible else name,
+            route=OPENAI_COMPATIBLE + name if compatible else name,
             api_base=api_base,
             api_key=used.api_key,
             max_input_tokens=bundled.max_input_tokens,
@@ -210,7 +214,7 @@ class ChatCatalogue:
         return ChatModel(
             name=name,
             label=DEMO_MODEL if name == DEMO_MODEL else "scripted",
-            route=_OPENAI_COMPATIBLE + name,
+            route=OPENAI_COMPATIBLE + name,
             api_base=self._local_api_base,
             api_key="none",
             max_input_tokens=None,

@@ -3,27 +3,34 @@
 import asyncio
 import json
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from kb_shared.chat.completion import (
-    Completion,
-    CompletionRequest,
-    Message,
-    ToolCall,
-)
+from kb_shared.chat.answers.answer_reader import AnswerReader, MalformedAnswer, NoAnswer, ReadAnswer, WithheldAnswer
+from kb_shared.chat.completion import Completion, CompletionRequest, Message
 from kb_shared.chat.models import BundledChatModel, ChatModel
+from kb_shared.chat.outgoing_messages import options_of_messages, outgoing_messages
+from kb_shared.errors import KbError
 from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
 from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.named_addresses import NamedAddresses
-from kb_shared.providers.provider_errors import StatusClass, bad_answer, classified, timed_out
+from kb_shared.providers.openai_server import (
+    CALL_ERRORS,
+    OpenAIServers,
+    ServerFailed,
+    UnreadableAnswer,
+    failure_of_call,
+    failure_of_other_body,
+    server_of,
+)
+from kb_shared.providers.provider_errors import Failure, StatusClass, bad_answer, classified, timed_out, withheld
 from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
-from kb_shared.text.whole_characters import WholeCharacters, whole_characters
+from kb_shared.providers.refused_options import STREAM, ServerHabits, find_refused
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
 """Callback that gets each piece of the text as it comes."""
@@ -36,12 +43,14 @@ _BYTES_AROUND_ANSWER: Final = 1_048_576
 _TOKENS_UNLESS_SAID: Final = 131_072
 _LATE_S: Final = 0.001
 """Delay of the event loop from which it counts as busy."""
+_LONGEST_STREAM: Final = 10
+"""Time of a whole streamed answer, in multiples of the time for which it may be silent."""
+_TIMEOUT_SETTING: Final = "KB_CHAT_TIMEOUT_S"
+_MOST_ATTEMPTS: Final = 5
+"""Requests of one call: each but the first leaves out an option that the server does not know."""
+_PATH: Final = "/chat/completions"
 _REST: Final = 20.0
 """Pause of a stream, in multiples of the time by which the event loop was late."""
-
-
-class _MalformedCompletion(Exception):
-    """The answer is no chat completion; `str()` says how, quoting nothing of it."""
 
 
 @cache
@@ -62,26 +71,30 @@ def bundled_chat_models() -> Mapping[str, BundledChatModel]:
 
 
 class ChatProvider:
-    """Asks providers for completions: one request a call."""
+    """Asks providers for completions: one answer a call."""
 
     def __init__(self, *, private_addresses: bool = False) -> None:
         """Construct it; `private_addresses` says whether organizations may name addresses that are not public."""
         self._named_addresses = NamedAddresses(private=private_addresses)
+        self._servers = OpenAIServers(private_addresses=private_addresses)
+        self._habits = ServerHabits()
 
     async def complete(
         self, request: CompletionRequest, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
-        """Ask the provider once.
+        """Ask the provider; a server that does not know an option of the request is asked again without it.
 
         Args:
             request: what is said, and with what the model may answer.
             model: of the catalogue.
-            timeout_s: of the whole call, the last piece included.
+            timeout_s: of a whole answer, or of the silence between two pieces of a streamed one.
             on_text: if given, the answer is streamed.
 
         Raises:
             ProviderUnavailable: timeout, no connection, 408, 409, 429, 5xx, or an answer that can't be used.
             ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
+            ProviderIncompatible: what answers does not speak OpenAI's API.
+            AnswerWithheld: the provider or the model refuses to answer.
             BatchRefused: 400, 413, 422: too long, or not allowed.
             ProviderRefused: any other 4xx.
         """
@@ -90,8 +103,9 @@ class ChatProvider:
             return await self._complete(request, model, timeout_s=timeout_s, on_text=on_text, span=span)
 
     async def close(self) -> None:
-        """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
+        """Close the connections; litellm's own are the embedder's to close."""
         await self._named_addresses.close()
+        await self._servers.close()
 
     async def _complete(
         self,
@@ -104,17 +118,11 @@ class ChatProvider:
     ) -> Completion:
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(timeout_s):
-                completion = await self._request_completion(request, model, timeout_s=timeout_s, on_text=on_text)
-        except TimeoutError:
-            status_class: StatusClass = "timeout"
-            failure: Exception = timed_out(model.name)
-        except _MalformedCompletion as wrong:
-            status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
-        except AnswerTooLarge:
-            status_class, failure = "bad_answer", bad_answer(model.name, "it is longer than its tokens can be")
-        except LITELLM_ERRORS as error:
-            status_class, failure = classified(model.name, failure_of(error))
+            async with asyncio.timeout(timeout_s) as limit:
+                silence = _Silence(limit, seconds=timeout_s)
+                completion = await self._ask(request, model, silence=silence, on_text=on_text)
+        except _FAILURES as error:
+            status_class, failure = _explain(error, model, timeout_s=timeout_s)
         else:
             CHAT_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
             CHAT_CALLS.labels(model.label, "2xx").inc()
@@ -127,53 +135,93 @@ class ChatProvider:
         # Raised out here, so that no provider's words travel along as its context.
         raise failure
 
-    async def _request_completion(
-        self, request: CompletionRequest, model: ChatModel, *, timeout_s: float, on_text: OnText | None
+    async def _ask(
+        self, request: CompletionRequest, model: ChatModel, *, silence: "_Silence", on_text: OnText | None
     ) -> Completion:
-        arguments = self._arguments(request, model, timeout_s)
-        if on_text is None:
-            with answers_up_to(_largest_answer(request, model, streamed=False)):
-                answer = await litellm.acompletion(**arguments)
-            return _completion(answer, request, model)
-        with answers_up_to(_largest_answer(request, model, streamed=True)):
-            pieces = await litellm.acompletion(**arguments, stream=True, stream_options={"include_usage": True})
+        """Ask, and ask again without the options that the server is found not to know."""
+        refused = self._habits.refused(model.fingerprint)
+        for _ in range(_MOST_ATTEMPTS - 1):
             try:
-                kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(request, model, streamed=True))
-            finally:
-                # Otherwise the provider goes on writing, and the connection is never given back.
-                await asyncio.shield(pieces.aclose())
-        return _completion(litellm.stream_chunk_builder(kept), request, model)
+                return await self._ask_without(refused, request, model, silence=silence, on_text=on_text)
+            except _CALL_ERRORS as error:
+                sent = _options(request, model, refused, is_streamed=on_text is not None)
+                found = find_refused(_failure(error), _words(error), sent=sent)
+                if not found:
+                    raise
+                refused |= found
+        return await self._ask_without(refused, request, model, silence=silence, on_text=on_text)
 
-    async def _listen(self, pieces: Any, on_text: OnText, *, max_bytes: int) -> list[Any]:
-        """Pass the text on as it comes, and return the pieces.
-
-        Raises:
-            _MalformedCompletion: the answer breaks off, or does not end.
-        """
-        kept = []
+    async def _ask_without(
+        self,
+        refused: frozenset[str],
+        request: CompletionRequest,
+        model: ChatModel,
+        *,
+        silence: "_Silence",
+        on_text: OnText | None,
+    ) -> Completion:
+        is_streamed = on_text is not None and STREAM not in refused
+        habit = self._habits.thinks_aloud(model.fingerprint)
+        reader = AnswerReader(request.tool_names, is_json=request.schema is not None, thinks_aloud=habit)
+        most = _largest_answer(request, model, streamed=is_streamed)
+        body = _body(request, model, refused, is_streamed=is_streamed)
+        pieces = self._pieces(body, model, timeout_s=silence.seconds, max_bytes=most)
         size = 0
-        characters = WholeCharacters()
-        of_arguments: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
-        async for piece in pieces:
-            _fix_calls(piece, of_arguments)
-            kept.append(piece)
-            size += _BYTES_PER_PIECE + _written(piece)
-            if size > max_bytes:
-                raise _MalformedCompletion("it is longer than its tokens can be")
-            if text := characters.feed(_text_of(piece) or ""):
-                await on_text(text)
-            await _yield_to_event_loop()
-        if text := characters.end():
-            await on_text(text)
-        # litellm ends an answer without an error even if the provider broke it off.
-        if pieces.received_finish_reason is None:
-            raise _MalformedCompletion("it breaks off")
-        return kept
+        try:
+            async for piece in pieces:
+                if is_streamed:
+                    silence.end()
+                text = reader.feed(piece)
+                size += _BYTES_PER_PIECE
+                if is_streamed and size + reader.size > most:
+                    raise MalformedAnswer("it is longer than its tokens can be")
+                if text and on_text is not None:
+                    await on_text(text)
+                await _yield_to_event_loop()
+        finally:
+            # Otherwise the provider goes on writing, and the connection is never given back.
+            await asyncio.shield(pieces.aclose())
+        rest = reader.end()
+        if rest and on_text is not None:
+            await on_text(rest)
+        answer = reader.answer()
+        self._habits.note_refused(model.fingerprint, refused)
+        if answer.thinks_aloud is not None:
+            self._habits.note_thinks_aloud(model.fingerprint, answer.thinks_aloud)
+        return replace(_completion(answer, request, model), left_out=refused)
 
-    def _arguments(self, request: CompletionRequest, model: ChatModel, timeout_s: float) -> dict[str, Any]:
+    def _pieces(
+        self, body: dict[str, Any], model: ChatModel, *, timeout_s: float, max_bytes: int
+    ) -> AsyncGenerator[Mapping[str, Any]]:
+        server = server_of(model.route, api_base=model.api_base, api_key=model.api_key, access=model.access)
+        if server is not None:
+            return self._servers.stream(_PATH, body, server=server, max_bytes=max_bytes)
+        return self._pieces_of_litellm(body, model, timeout_s=timeout_s, max_bytes=max_bytes)
+
+    async def _pieces_of_litellm(
+        self, body: dict[str, Any], model: ChatModel, *, timeout_s: float, max_bytes: int
+    ) -> AsyncGenerator[Mapping[str, Any]]:
+        arguments = self._arguments(body, model, timeout_s)
+        with answers_up_to(max_bytes):
+            answer = await litellm.acompletion(**arguments)
+        if not body.get("stream"):
+            yield answer.model_dump(warnings=False)
+            return
+        try:
+            async for piece in answer:
+                found = piece.model_dump(warnings=False)
+                if answer.received_finish_reason is None:
+                    # litellm ends an answer without an error even if the provider broke it off.
+                    for choice in found.get("choices") or ():
+                        choice["finish_reason"] = None
+                yield found
+        finally:
+            await answer.aclose()
+
+    def _arguments(self, body: dict[str, Any], model: ChatModel, timeout_s: float) -> dict[str, Any]:
         arguments: dict[str, Any] = {
+            **body,
             "model": model.route,
-            "messages": [dict(message) for message in request.messages],
             "timeout": timeout_s,
             "max_retries": 0,
             "num_retries": 0,
@@ -185,16 +233,89 @@ class ChatProvider:
             arguments["client"] = client
             # Else LiteLLM asks some models of Azure over another API, and connects by a client of its own.
             arguments["_skip_responses_api_bridge"] = True
-        if request.tools:
-            arguments["tools"] = [dict(tool) for tool in request.tools]
-        if request.schema is not None and model.takes_schema:
-            arguments["response_format"] = _response_format(request.schema)
-        limit = request.max_completion_tokens
-        # A limit above the model's own is needless, and refused.
-        if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
-            # Reasoning models refuse `max_tokens`. litellm translates to it where a provider knows only the old name.
-            arguments["max_completion_tokens"] = limit
         return arguments
+
+
+_CALL_ERRORS: Final[tuple[type[Exception], ...]] = (*CALL_ERRORS, *LITELLM_ERRORS)
+_FAILURES: Final[tuple[type[Exception], ...]] = (
+    TimeoutError,
+    MalformedAnswer,
+    NoAnswer,
+    WithheldAnswer,
+    UnreadableAnswer,
+    AnswerTooLarge,
+    *_CALL_ERRORS,
+)
+
+
+class _Silence:
+    """The time for which a provider may be silent: each piece of a streamed answer begins it anew."""
+
+    def __init__(self, limit: asyncio.Timeout, *, seconds: float) -> None:
+        self.seconds = seconds
+        self._limit = limit
+        self._clock = asyncio.get_running_loop().time
+        self._latest = self._clock() + seconds * _LONGEST_STREAM
+
+    def end(self) -> None:
+        """Note that a piece has come."""
+        if not self._limit.expired():
+            self._limit.reschedule(min(self._clock() + self.seconds, self._latest))
+
+
+def _explain(error: Exception, model: ChatModel, *, timeout_s: float) -> tuple[StatusClass, KbError]:
+    """Return what to count and what to raise."""
+    match error:
+        case TimeoutError():
+            return "timeout", timed_out(model.name, after_s=timeout_s, setting=_TIMEOUT_SETTING)
+        case MalformedAnswer() | UnreadableAnswer():
+            return "bad_answer", bad_answer(model.name, str(error))
+        case AnswerTooLarge():
+            return "bad_answer", bad_answer(model.name, "it is longer than its tokens can be")
+        case WithheldAnswer():
+            return "2xx", withheld(model.name, str(error))
+        case NoAnswer():
+            return classified(model.name, failure_of_other_body(error.body, expected="choices"))
+    return classified(model.name, _failure(error))
+
+
+def _failure(error: Exception) -> Failure:
+    return failure_of_call(error) if isinstance(error, CALL_ERRORS) else failure_of(error)
+
+
+def _words(error: Exception) -> str:
+    return error.said if isinstance(error, ServerFailed) else str(error)
+
+
+def _options(request: CompletionRequest, model: ChatModel, refused: frozenset[str], *, is_streamed: bool) -> set[str]:
+    """Return the options of a request that a server may refuse."""
+    body = _body(request, model, refused, is_streamed=is_streamed and STREAM not in refused)
+    return (set(body) | options_of_messages(request.messages)) - {"model", "messages"} - refused
+
+
+def _body(
+    request: CompletionRequest, model: ChatModel, refused: frozenset[str], *, is_streamed: bool
+) -> dict[str, Any]:
+    """Return a request in OpenAI's form, without what the server is known to refuse."""
+    body: dict[str, Any] = {}
+    if request.tools:
+        body["tools"] = [dict(tool) for tool in request.tools]
+    if request.schema is not None and model.takes_schema:
+        body["response_format"] = _response_format(request.schema)
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    limit = request.max_completion_tokens
+    # A limit above the model's own is needless, and refused.
+    if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
+        # Reasoning models refuse `max_tokens`. litellm translates to it where a provider knows only the old name.
+        body["max_tokens" if "max_completion_tokens" in refused else "max_completion_tokens"] = limit
+    if is_streamed:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    return {
+        "model": model.server_name,
+        "messages": outgoing_messages(request.messages, without=refused),
+        **{name: value for name, value in body.items() if name not in refused},
+    }
 
 
 async def _yield_to_event_loop() -> None:
@@ -219,56 +340,19 @@ def _largest_answer(request: CompletionRequest, model: ChatModel, *, streamed: b
     return tokens * (_LONGEST_TOKEN_BYTES + (_BYTES_PER_PIECE if streamed else 0)) + _BYTES_AROUND_ANSWER
 
 
-def _written(piece: Any) -> int:
-    """Count the characters of all that a piece adds to the answer."""
-    if not piece.choices:
-        return 0
-    delta = piece.choices[0].delta
-    texts = [delta.content, getattr(delta, "reasoning_content", None)]
-    texts += [call.function.arguments for call in delta.tool_calls or ()]
-    return sum(len(text) for text in texts if isinstance(text, str))
-
-
-def _text_of(piece: Any) -> str | None:
-    choices = piece.choices
-    text = choices[0].delta.content if choices else None
-    return text if isinstance(text, str) else None
-
-
-def _fix_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None:
-    """Join the halves of characters in calls: litellm can't put pieces together that hold one."""
-    for call in (piece.choices[0].delta.tool_calls or ()) if piece.choices else ():
-        if call.id:
-            call.id = whole_characters(call.id)
-        if call.function.name:
-            call.function.name = whole_characters(call.function.name)
-        if call.function.arguments:
-            call.function.arguments = of_arguments[call.index].feed(call.function.arguments)
-
-
-def _completion(answer: Any, request: CompletionRequest, model: ChatModel) -> Completion:
-    choices = getattr(answer, "choices", None)
-    if not choices:
-        raise _MalformedCompletion("it holds no choice")
-    choice = choices[0]
-    text = choice.message.content
-    if isinstance(text, str):
-        text = whole_characters(text)
-    calls = [_tool_call(each) for each in choice.message.tool_calls or ()]
-    if text is not None and not isinstance(text, str):
-        raise _MalformedCompletion("its text is none")
-    usage = getattr(answer, "usage", None)
-    counted = bool(getattr(usage, "prompt_tokens", 0))
-    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimate_message_tokens(request.messages)
-    completion_tokens = getattr(usage, "completion_tokens", 0) if counted else _estimated(text or "")
+def _completion(answer: ReadAnswer, request: CompletionRequest, model: ChatModel) -> Completion:
+    is_counted = answer.prompt_tokens > 0
+    prompt_tokens = answer.prompt_tokens if is_counted else estimate_message_tokens(request.messages)
+    completion_tokens = answer.completion_tokens if is_counted else _estimated(answer.text or "")
     return Completion(
-        text=text,
-        tool_calls=calls,
+        text=answer.text,
+        tool_calls=answer.calls,
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         cost_usd=model.cost_usd(prompt_tokens, completion_tokens),
-        tokens_are_counted=counted,
-        is_cut=choice.finish_reason == "length",
+        tokens_are_counted=is_counted,
+        is_cut=answer.is_cut,
+        returned=answer.returned,
     )
 
 
@@ -292,12 +376,6 @@ def token_counts(completion: Completion) -> tracing.Attributes:
         "gen_ai.usage.input_tokens": completion.prompt_tokens,
         "gen_ai.usage.output_tokens": completion.completion_tokens,
     }
-
-
-def _tool_call(call: Any) -> ToolCall:
-    function = call.function
-    parts = (call.id, function.name, function.arguments)
-    return ToolCall(*(whole_characters(str(part or "")) for part in parts))
 
 
 def estimate_message_tokens(messages: Sequence[Message]) -> int:

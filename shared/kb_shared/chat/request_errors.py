@@ -1,13 +1,16 @@
 """Problems that the caller of a route gets when a chat model can't be used."""
 
+import math
 from typing import Final
 
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.models import ChatModel
 from kb_shared.errors import (
+    AnswerWithheld,
     BatchRefused,
     ModelNotAllowed,
     Parked,
+    ProviderIncompatible,
     ProviderKeyMissing,
     ProviderRefused,
     ProviderUnavailable,
@@ -42,25 +45,38 @@ async def require_model(chat: Chat, organization_id: str, name: str) -> ChatMode
 
 
 def map_provider_error(error: ProviderRefused | UnknownModel | ProviderUnavailable | Parked) -> RequestError:
-    """Map an error of a call of a model, other than one of a budget."""
+    """Map an error of a call of a model, other than one of a budget. The texts of these errors are ours."""
     match error:
         case BatchRefused():
             return RequestError(
                 422,
                 "messages-refused",
-                "The model's provider refuses the messages: they are too long, or their content is not allowed.",
+                "The model's provider refuses the request: its messages are too long, their content is not allowed, or "
+                f"the model does not take what it asks for ({error}).",
             )
+        case AnswerWithheld():
+            return RequestError(422, "messages-refused", f"There is no answer: {error}. Ask in other words.")
+        case ProviderIncompatible():
+            return RequestError(422, "provider-refused", f"The model can't be used: {error}.")
         case ProviderUnavailable() | Parked():
+            retry_after_s = error.retry_after_s or _RETRY_AFTER_S
             return RequestError(
                 503,
                 "provider-unavailable",
-                "The model's provider is not available now; try again after Retry-After.",
-                retry_after_s=error.retry_after_s or _RETRY_AFTER_S,
+                f"The model can't answer now: {error}. Try again in {math.ceil(retry_after_s)} s.{_remedy(error)}",
+                retry_after_s=retry_after_s,
             )
         case _:
             return RequestError(
                 503,
                 "provider-refused",
-                "The model's provider refuses the stored key or the model. Tell the person who manages the key.",
+                f"The model's provider refuses the stored key or the model ({error}). Tell the person who manages the "
+                "key.",
                 retry_after_s=60,
             )
+
+
+def _remedy(error: ProviderUnavailable | Parked) -> str:
+    if error.error_type != "provider_timeout":
+        return ""
+    return " A model that needs longer for its first word needs a shorter question or a longer time limit."

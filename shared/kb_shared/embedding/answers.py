@@ -4,7 +4,7 @@ A provider may answer out of order, leave inputs out, or send vectors that no se
 """
 
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vect
     """Return one vector per text, in the order of the texts.
 
     Args:
-        entries: `data` of an OpenAI answer: objects with `index` and `embedding`, base64 of float32 or numbers.
+        entries: `data` of an OpenAI answer: objects with `index` and `embedding`, base64 of float32 or numbers. If
+            none has an index, or all have the same, they are in the order of the texts; so is a list of vectors.
         count: of the texts.
         dimensions: that each vector must have; None: as many as the first has.
 
@@ -47,14 +48,36 @@ def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vect
 
 
 def _in_order_of_the_texts(entries: Any, count: int) -> Sequence[Any]:
-    try:
-        by_index = {entry["index"]: entry["embedding"] for entry in entries}
-        given = len(entries)
-    except (TypeError, KeyError):
-        raise BadAnswer("the answer is not a list of embeddings") from None
-    if given != count or set(by_index) != set(range(count)):
-        raise BadAnswer(f"{given} vectors for {count} texts, or not one for each")
+    if not isinstance(entries, list):
+        raise BadAnswer("the answer is not a list of embeddings")
+    if len(entries) != count:
+        raise BadAnswer(f"{len(entries)} vectors for {count} texts")
+    indexes = [_index(entry) for entry in entries]
+    embeddings = [_embedding(entry) for entry in entries]
+    if len(set(indexes)) == 1:
+        # A server that does not number them, or all alike, keeps their order.
+        return embeddings
+    if set(indexes) != set(range(count)):
+        raise BadAnswer(f"{count} vectors for {count} texts, but not one for each")
+    by_index = dict(zip(indexes, embeddings, strict=True))
     return [by_index[index] for index in range(count)]
+
+
+def _index(entry: Any) -> int | None:
+    index = entry.get("index") if isinstance(entry, Mapping) else None
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index[:9])
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return index if isinstance(index, int) else None
+
+
+def _embedding(entry: Any) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    if "embedding" not in entry:
+        raise BadAnswer("the answer is not a list of embeddings")
+    return entry["embedding"]
 
 
 def _decoded(embedding: Any) -> Vector:

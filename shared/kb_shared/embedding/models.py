@@ -1,9 +1,8 @@
 """Lists the embedding models, and turns the name that a user gives into a call of LiteLLM.
 
 The catalogue is closed: the local models, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
-bundled list knows. A
-provider is reached with the key of the environment, or with an organization's own (`organization_models`). OpenAI
-and whatever speaks its API go through LiteLLM's `hosted_vllm/` route, which takes base64 and so an eighth of the CPU.
+bundled list knows. A provider is reached with the key of the environment, or with an organization's own
+(`organization_models`). OpenAI, and whatever speaks its API, is asked without LiteLLM (`providers/openai_server.py`).
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from typing import Final, Literal
 
 from kb_shared.errors import ProviderKeyMissing, UnknownModel
 from kb_shared.prices import EmbeddingPrice, Prices
-from kb_shared.providers.access import Access
+from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
 
 InputType = Literal["document", "query"]
 
@@ -23,7 +22,6 @@ OPENAI_API_BASE: Final = "https://api.openai.com/v1"
 MAX_DIMENSIONS: Final = 8192
 """Limit of dimensions: an Atlas index takes no more."""
 
-_OPENAI_COMPATIBLE: Final = "hosted_vllm/"
 _HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
 
 
@@ -89,6 +87,11 @@ class EmbeddingModel:
     """Source of a late model: the folder or the name at the hub. It is not called through LiteLLM."""
     price: EmbeddingPrice | None = None
     """Price of the model; None if it is not known."""
+
+    @property
+    def server_name(self) -> str:
+        """Name as the provider knows it."""
+        return self.route.removeprefix(OPENAI_COMPATIBLE)
 
     def nano_usd(self, tokens: int) -> int | None:
         """Return what the embedding of a text of so many tokens costs; None where the price is not known."""
@@ -218,7 +221,7 @@ class ModelCatalogue:
         return EmbeddingModel(
             name=name,
             label=label,
-            route=_OPENAI_COMPATIBLE + name,
+            route=OPENAI_COMPATIBLE + name,
             api_base=self._local_api_base,
             api_key="none",
             max_input_tokens=max_input_tokens,
@@ -240,7 +243,7 @@ class ModelCatalogue:
         return EmbeddingModel(
             name=name,
             label=name,
-            route=_OPENAI_COMPATIBLE + name if compatible else name,
+            route=OPENAI_COMPATIBLE + name if compatible else name,
             api_base=api_base,
             api_key=access.api_key,
             max_input_tokens=bundled.max_input_tokens,

@@ -1,4 +1,4 @@
-"""Sends requests to providers of embeddings. No other module does."""
+"""Asks providers for embeddings. No other module does."""
 
 import asyncio
 import time
@@ -16,7 +16,19 @@ from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.named_addresses import NamedAddresses
+from kb_shared.providers.openai_server import (
+    CALL_ERRORS,
+    END_OF_STREAM,
+    OpenAIServers,
+    ServerAddress,
+    ServerFailed,
+    UnreadableAnswer,
+    failure_of_call,
+    failure_of_other_body,
+    server_of,
+)
 from kb_shared.providers.provider_errors import (
+    Failure,
     StatusClass,
     answer_too_large,
     bad_answer,
@@ -25,9 +37,17 @@ from kb_shared.providers.provider_errors import (
     timed_out,
 )
 from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
+from kb_shared.providers.refused_options import ServerHabits, find_refused
 
 STARVED_AFTER_S: Final = 1.0
 """Delay of a timeout from which on the process is taken to lack CPU, and the provider is not blamed."""
+_CALL_ERRORS: Final[tuple[type[Exception], ...]] = (*CALL_ERRORS, *LITELLM_ERRORS)
+_TIMEOUT_SETTING: Final = "KB_EMBEDDING_TIMEOUT_S"
+_PATH: Final = "/embeddings"
+_MOST_ATTEMPTS: Final = 3
+"""Requests of one call: each but the first leaves out an option that the server does not know."""
+_PLACES_OF_VECTORS: Final = ("data", "embeddings", "embedding")
+"""Fields of an answer that hold the vectors: OpenAI's, and those of servers that take its requests."""
 _BYTES_PER_DIMENSION: Final = 40
 """Bytes of a number in JSON: all its digits, a comma, an indented line of its own."""
 _BYTES_AROUND_VECTORS: Final = 65_536
@@ -61,6 +81,8 @@ class Provider:
         self.timeout_s = timeout_s
         self._late_models = LateModels()
         self._named_addresses = NamedAddresses(private=private_addresses)
+        self._servers = OpenAIServers(private_addresses=private_addresses)
+        self._habits = ServerHabits()
 
     async def embed(
         self, texts: Sequence[str], *, model: EmbeddingModel, dimensions: int | None, input_type: InputType
@@ -77,6 +99,7 @@ class Provider:
             TimedOut: this process had too little CPU to see in time whether there was an answer.
             ProviderUnavailable: timeout, no connection, 408, 409, 429, 5xx, or an answer that can't be used.
             ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
+            ProviderIncompatible: what answers does not speak OpenAI's API.
             BatchRefused: 400, 413, 422, or a text that is too long: ask for fewer.
             ProviderRefused: any other 4xx, or an answer that is larger than a right one can be.
         """
@@ -88,6 +111,7 @@ class Provider:
         """Close the connections. litellm shares them between all of its callers in this process."""
         self._late_models.close()
         await self._named_addresses.close()
+        await self._servers.close()
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
@@ -107,13 +131,13 @@ class Provider:
             vectors = vectors_of(entries, count=len(texts), dimensions=dimensions)
         except TimeoutError:
             status_class: StatusClass = "timeout"
-            failure: Exception = timed_out(model.name)
-        except BadAnswer as wrong:
+            failure: Exception = timed_out(model.name, after_s=self.timeout_s, setting=_TIMEOUT_SETTING)
+        except (BadAnswer, UnreadableAnswer) as wrong:
             status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
         except (AnswerTooLarge, TooManyDimensions) as too_large:
             status_class, failure = "bad_answer", answer_too_large(model.name, str(too_large))
-        except LITELLM_ERRORS as error:
-            status_class, failure = classified(model.name, failure_of(error))
+        except _CALL_ERRORS as error:
+            status_class, failure = classified(model.name, _failure(error))
         except LateModelFailed as failed:
             status_class, failure = "5xx", late_model_failed(model.name, str(failed))
         else:
@@ -136,35 +160,74 @@ class Provider:
         if model.late_source is not None:
             vectors = await self._late_models.embed(model.late_source, texts, input_type)
             return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
-        request = self._request(texts, model, dimensions=dimensions, input_type=input_type)
-        with answers_up_to(_largest_answer(len(texts), dimensions)):
-            # LiteLLM's own timeout is for each read: a server that sends a byte now and then would never reach it.
-            async with asyncio.timeout(self.timeout_s):
-                with without_its_log():
-                    return (await litellm.aembedding(**request)).data
+        request = _request(texts, model, dimensions=dimensions, input_type=input_type)
+        most = _largest_answer(len(texts), dimensions)
+        server = server_of(model.route, api_base=model.api_base, api_key=model.api_key, access=model.access)
+        # LiteLLM's own timeout is for each read: a server that sends a byte now and then would never reach it.
+        async with asyncio.timeout(self.timeout_s):
+            if server is not None:
+                return await self._ask(request, model, server, max_bytes=most)
+            with answers_up_to(most), without_its_log():
+                return (await litellm.aembedding(**request, **self._litellm_arguments(model))).data
 
-    def _request(
-        self, texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType
-    ) -> Mapping[str, Any]:
-        request: dict[str, Any] = {
-            "model": model.route,
-            "input": list(texts),
+    async def _ask(
+        self, request: Mapping[str, Any], model: EmbeddingModel, server: ServerAddress, *, max_bytes: int
+    ) -> Any:
+        """Ask a server, and ask it again without the options that it is found not to know."""
+        refused = self._habits.refused(model.fingerprint)
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            body = {name: value for name, value in request.items() if name not in refused}
+            try:
+                pieces = await self._servers.ask(_PATH, body, server=server, max_bytes=max_bytes)
+            except ServerFailed as failed:
+                found = find_refused(failed.failure, failed.said, sent=body.keys() - {"model", "input"})
+                if not found or attempt == _MOST_ATTEMPTS:
+                    raise
+                refused |= found
+            else:
+                self._habits.note_refused(model.fingerprint, refused)
+                return _vectors_in([piece for piece in pieces if piece and END_OF_STREAM not in piece])
+        raise AssertionError("the last attempt returns or raises")
+
+    def _litellm_arguments(self, model: EmbeddingModel) -> Mapping[str, Any]:
+        arguments: dict[str, Any] = {
             "timeout": self.timeout_s,
             "max_retries": 0,
             "api_key": model.api_key,
         }
         if model.api_base is not None:
-            request["api_base"] = model.api_base
+            arguments["api_base"] = model.api_base
         if (client := self._named_addresses.client(model.route, model.access)) is not None:
-            request["client"] = client
-        if model.base64:
-            request["encoding_format"] = "base64"
-        if model.input_types:
-            request["input_type"] = model.input_types[input_type]
-        # Many models refuse the parameter even with their own number.
-        if dimensions is not None and model.default_dimensions not in {None, dimensions}:
-            request["dimensions"] = dimensions
-        return request
+            arguments["client"] = client
+        return arguments
+
+
+def _request(
+    texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType
+) -> Mapping[str, Any]:
+    request: dict[str, Any] = {"model": model.server_name, "input": list(texts)}
+    if model.base64:
+        request["encoding_format"] = "base64"
+    if model.input_types:
+        request["input_type"] = model.input_types[input_type]
+    # Many models refuse the parameter even with their own number.
+    if dimensions is not None and model.default_dimensions not in {None, dimensions}:
+        request["dimensions"] = dimensions
+    return request
+
+
+def _vectors_in(pieces: Sequence[Mapping[str, Any]]) -> Any:
+    """Return what an answer holds in the place of vectors. Raises ServerFailed if it is no answer of that kind."""
+    answer = pieces[0] if pieces else {}
+    for place in _PLACES_OF_VECTORS:
+        if place in answer:
+            found = answer[place]
+            return [found] if place == "embedding" else found
+    raise ServerFailed(failure_of_other_body(answer, expected="data"))
+
+
+def _failure(error: Exception) -> Failure:
+    return failure_of_call(error) if isinstance(error, CALL_ERRORS) else failure_of(error)
 
 
 def _largest_answer(texts: int, dimensions: int | None) -> int:

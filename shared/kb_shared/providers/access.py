@@ -1,6 +1,10 @@
 """The key and the address that a provider is called with."""
 
 from dataclasses import dataclass, field
+from typing import Final
+
+OPENAI_COMPATIBLE: Final = "hosted_vllm/"
+"""Route of the models of OpenAI and of servers that speak its API."""
 
 
 @dataclass(frozen=True, slots=True)

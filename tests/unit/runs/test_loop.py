@@ -116,7 +116,7 @@ def test_the_cost_is_unknown_once_a_part_of_it_is() -> None:
 
 
 CALLS = st.lists(
-    st.builds(ToolCall, st.sampled_from(["", "1", "2", "run_call_1"]), st.text(max_size=3), st.text(max_size=5)),
+    st.builds(ToolCall, st.sampled_from(["", "1", "2", "call00001"]), st.text(max_size=3), st.text(max_size=5)),
     min_size=1,
     max_size=20,
 )

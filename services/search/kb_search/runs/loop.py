@@ -183,19 +183,26 @@ def _add_calls(state: RunState, completion: Completion) -> tuple[RunState, CallT
         "role": "assistant",
         "content": completion.text,
         "tool_calls": [
-            {"id": each.call_id, "type": "function", "function": {"name": each.name, "arguments": each.arguments}}
+            {
+                "id": each.call_id,
+                "type": "function",
+                "function": {"name": each.name, "arguments": each.arguments},
+                **each.extra,
+            }
             for each in calls
         ],
+        **completion.returned,
     }
     state = replace(state, messages=[*state.messages, message], call_ids=frozenset(taken))
     return state, CallTools(calls[:MAX_CALLS_AT_ONCE], calls[MAX_CALLS_AT_ONCE:])
 
 
 def _new_call_id(taken: set[str]) -> str:
+    """Return an id of nine letters and digits: the templates of some models take no other."""
     number = len(taken) + 1
-    while f"run_call_{number}" in taken:
+    while (call_id := f"call{number:05}") in taken:
         number += 1
-    return f"run_call_{number}"
+    return call_id
 
 
 def _find_problems(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:

@@ -28,7 +28,7 @@ from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, RunStatus, StoredCitation
 from kb_shared.chat.chat import Chat, was_paid_for
-from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall
+from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall, without_thoughts
 from kb_shared.chat.provider import broken_off, estimate_message_tokens, token_counts
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
@@ -123,7 +123,7 @@ class RunExecution:
             finished_at=now(),
             answer=self._answer,
             error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
-            messages=[dict(message) for message in state.messages],
+            messages=[without_thoughts(message) for message in state.messages],
             tool_calls=self._calls,
             injections=self._injections,
             citations=tuple(StoredCitation(**passage.stored_fields()) for passage in citations.passages),

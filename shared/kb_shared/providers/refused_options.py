@@ -1,0 +1,109 @@
+"""Finds the options of a request that a server does not know, and remembers them for a while.
+
+Here the words of an error count, since nothing else says which option it is. They decide only what is tried without:
+the meaning of an error never comes from words.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import regex
+
+from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.providers.provider_errors import Failure
+
+REMEMBERED_S: Final = 3_600.0
+"""Time after which a server is asked with an option again: it may have been updated."""
+MAX_SERVERS: Final = 1_000
+ROLES: Final = "roles"
+"""Stands for messages of the system and of tools, and for two messages of one role in a row."""
+THOUGHTS: Final = "thoughts"
+"""Stands for the thoughts that go back to a provider."""
+NULL_CONTENT: Final = "null content"
+STREAM: Final = "stream"
+
+_STATUSES: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
+_UNRELATED_CODES: Final = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "context_length_exceeded",
+        "insufficient_quota",
+        "model_not_found",
+        "string_above_max_length",
+        "invalid_prompt",
+        "invalid_api_key",
+    }
+)
+_TOO_LONG: Final = regex.compile(
+    r"context[ _-]?(?:length|window|size)|maximum context|too many tokens|prompt is too long"
+)
+_WORDS: Final = {
+    "stream_options": r"stream_options|include_usage",
+    "parallel_tool_calls": r"parallel[_ ]tool",
+    "tool_choice": r"tool_choice|tool choice",
+    "response_format": r"response_format|json_schema|json schema|structured output|guided|grammar",
+    "max_completion_tokens": r"max_completion_tokens",
+    "max_tokens": r"max_tokens",
+    "temperature": r"temperature",
+    "encoding_format": r"encoding_format|base64",
+    "dimensions": r"\bdimensions?\b|matryoshka",
+    "input_type": r"input_type",
+    NULL_CONTENT: r"content.{0,60}(?:null|none|required|missing|string|empty)|(?:null|none|missing).{0,60}content",
+    THOUGHTS: r"reasoning|thinking|thought",
+    ROLES: r"\broles?\b|alternat|system (?:message|prompt)|tool_call_id|jinja|template",
+    "tools": r"\btools?\b|function[_ -]?call",
+    STREAM: r"stream(?:ing)?\b.{0,40}not (?:supported|available|allowed|implemented)|not support.{0,20}stream",
+}
+_PATTERNS: Final = {option: regex.compile(words, regex.IGNORECASE) for option, words in _WORDS.items()}
+_IN_TURN: Final = (
+    {"stream_options", "response_format", "parallel_tool_calls", "temperature"},
+    {"encoding_format"},
+    {"tools"},
+)
+"""What is tried without when an error names nothing, one after the other."""
+
+
+def find_refused(failure: Failure, said: str, *, sent: Collection[str]) -> frozenset[str]:
+    """Return the options to try without after an error; none if the error is about something else.
+
+    Args:
+        failure: of the request.
+        said: words of the server. They may quote the messages: a wrong guess costs one request.
+        sent: options that were sent.
+    """
+    if failure.status not in _STATUSES or failure.code in _UNRELATED_CODES or failure.incompatible is not None:
+        return frozenset()
+    if _TOO_LONG.search(said.lower()) is not None:
+        return frozenset()
+    named = next((option for option, words in _PATTERNS.items() if option in sent and words.search(said)), None)
+    if named is not None:
+        return frozenset({named})
+    if failure.status not in (400, 422):
+        return frozenset()
+    return next((frozenset(options & set(sent)) for options in _IN_TURN if options & set(sent)), frozenset())
+
+
+class ServerHabits:
+    """What is known of servers, each with one model, by the fingerprint of both. One for a process."""
+
+    def __init__(self) -> None:
+        self._refused: BoundedCache[str, frozenset[str]] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)
+        self._think_aloud: BoundedCache[str, bool] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)
+
+    def refused(self, server: str) -> frozenset[str]:
+        """Return the options that a server does not know."""
+        return self._refused.find(server) or frozenset()
+
+    def note_refused(self, server: str, options: frozenset[str]) -> None:
+        """Remember that a server has answered without these options."""
+        if options != self.refused(server):
+            self._refused.put(server, options)
+
+    def thinks_aloud(self, server: str) -> bool | None:
+        """Return whether thoughts without their beginning come in its answers; None if that is not known."""
+        return self._think_aloud.find(server)
+
+    def note_thinks_aloud(self, server: str, thinks_aloud: bool) -> None:
+        """Remember whether such thoughts came."""
+        self._think_aloud.put(server, thinks_aloud or bool(self._think_aloud.find(server)))
