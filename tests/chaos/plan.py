@@ -319,5 +319,5 @@ def _provider_fault(dice: random.Random) -> dict[str, Any]:
         case "hang":
             return {"kind": "hang", "hang_s": dice.choice([0.5, 2.0]), "probability": 0.5}
         case kind:
-            # A bad answer uses up an attempt, of which a document has ten.
-            return {"kind": kind, "times": 4, "probability": 0.5}
+            # A bad answer uses up an attempt, of which a document has three.
+            return {"kind": kind, "times": 1, "probability": 0.5}

@@ -416,10 +416,11 @@ MUTANTS: Final = (
     Mutant(
         "sync-tries-for-ever",
         _FAILURES,
-        old="if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG",
-        new="if job.attempts > 10 * (MAX_ATTEMPTS_AT_A_BUG",
+        old="if job.attempts >= max_attempts:",
+        new="if job.attempts > 10 * max_attempts:",
         caught_by=in_file(
-            f"{_TESTS}/test_jobs.py", "test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_the_last"
+            f"{_TESTS}/test_jobs.py",
+            "test_a_document_whose_vectors_are_wrong_three_times_is_given_up_with_the_reason_of_the_last",
         ),
     ),
     Mutant(

@@ -15,7 +15,8 @@ from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.errors import ProviderRefused, ProviderUnavailable
 from kb_shared.providers.access import Access
 from kb_shared.providers.openai_server import read_pieces
-from tests.hostile_provider import Asked, Behaviour, hostile_provider
+from tests.hostile_provider import hostile_provider
+from tests.provider_matrix.answering import answers
 from tests.provider_matrix.chat_variations import NAMES, Variation, all_variations
 
 VARIATIONS = all_variations()
@@ -23,22 +24,6 @@ TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
     for name in NAMES
 ]
-
-
-def answers(variation: Variation) -> Behaviour:
-    """Answer with a status of its own."""
-
-    async def behaviour(writer: Any, _: Asked) -> None:
-        body = variation.body.encode()
-        is_stream = variation.body.startswith(("data:", "event:", ":"))
-        kind = variation.kind or ("text/event-stream" if is_stream else "application/json")
-        lines = [f"HTTP/1.1 {variation.status} X", f"content-type: {kind}", f"content-length: {len(body)}"]
-        writer.write(
-            "\r\n".join([*lines, "location: http://127.0.0.1:9/", "connection: close", "", ""]).encode() + body
-        )
-        await writer.drain()
-
-    return behaviour
 
 
 async def ask(variation: Variation, *, is_streamed: bool, heard: list[str]) -> Completion:
@@ -49,7 +34,7 @@ async def ask(variation: Variation, *, is_streamed: bool, heard: list[str]) -> C
     async def on_text(text: str) -> None:
         heard.append(text)
 
-    async with hostile_provider(answers(variation)) as hostile:
+    async with hostile_provider(answers(variation.body, status=variation.status, kind=variation.kind)) as hostile:
         model = catalogue.get("gpt-4o-mini", Access("key", hostile.api_base))
         try:
             return await provider.complete(request, model=model, timeout_s=60, on_text=on_text if is_streamed else None)

@@ -7,8 +7,9 @@ The type of the error decides (the tree is in `kb_shared/errors.py`):
 2. Another process took the job: it is left to that process.
 3. Other transactions were in the way, or everything was too slow: the job comes back in two seconds. It uses up an
    attempt only if the document was in work alone.
-4. Any other transient error, or a bug of the indexer: the job comes back with exponential backoff and uses up an
-   attempt. Without attempts left, the document fails.
+4. Any other transient error, a bug of the indexer, or an answer of the provider that can't be used: the job comes back
+   with exponential backoff and uses up an attempt. Without attempts left (ten, or three of the last two), the document
+   fails.
 5. A permanent error: the document fails now.
 
 Nothing waits in the partition: a job that comes back is a row in `index_jobs` with a later time.
@@ -31,6 +32,7 @@ from kb_shared.errors import (
     BudgetExhausted,
     Parked,
     PermanentError,
+    ProviderIncompatible,
     ProviderKeyMissing,
     ProviderKeyRefused,
     ProviderPaused,
@@ -52,6 +54,8 @@ from kb_shared.observability.metrics import INDEXING_ERRORS
 SENSITIVE: Final = "sensitive-content"
 MAX_ATTEMPTS: Final = 10
 MAX_ATTEMPTS_AT_A_BUG: Final = 3
+MAX_BAD_ANSWERS: Final = 3
+"""Number of answers of a provider that can't be used: each may be paid for, and the next one is probably the same."""
 _LONGEST_DELAY_S: Final = 300.0
 _LONGEST_WITHOUT_BUDGET_S: Final = 3_600.0
 _LONGEST_WHILE_PAUSED_S: Final = 60.0
@@ -85,6 +89,8 @@ class SyncFailures:
         try:
             with self._load.noticing_overload(), mongo_errors():
                 yield
+        except ProviderIncompatible as error:
+            await self._retry_with_backoff(job, error, max_attempts=MAX_BAD_ANSWERS)
         except (ProviderUnavailable, ProviderKeyMissing, ProviderKeyRefused, Parked) as error:
             await self._park_job(job, error)
         except LeaseLost:
@@ -103,7 +109,7 @@ class SyncFailures:
             )
         except Exception as error:  # a bug: the document says so, and the partition goes on
             log.exception("document.crashed")
-            await self._retry_with_backoff(job, InternalError(error))
+            await self._retry_with_backoff(job, InternalError(error), max_attempts=MAX_ATTEMPTS_AT_A_BUG)
 
     async def fail_document(self, job: IndexJob, error_type: str, message: str, *, is_sensitive: bool = False) -> None:
         """Fail the document, and announce it. The job ends unless it was requested again meanwhile."""
@@ -141,7 +147,7 @@ class SyncFailures:
         """Let the job wait for the provider, the key or the budget."""
         if isinstance(error, TransientError) and error.error_type == "bad_answer":
             # Each answer is paid for, so these attempts are counted.
-            await self._retry_with_backoff(job, error)
+            await self._retry_with_backoff(job, error, max_attempts=MAX_BAD_ANSWERS)
             return
         INDEXING_ERRORS.labels(job.kb_id, error.error_type).inc()
         # Half of the time that it has waited: soon at first, seldom in a long outage.
@@ -181,15 +187,18 @@ class SyncFailures:
         )
         log.warning(event, attempts=job.attempts)
 
-    async def _retry_with_backoff(self, job: IndexJob, error: TransientError) -> None:
+    async def _retry_with_backoff(
+        self, job: IndexJob, error: TransientError | ProviderIncompatible, *, max_attempts: int = MAX_ATTEMPTS
+    ) -> None:
         """Let the job come back after 2, 4, 8 ... seconds, or fail its document after the last attempt."""
         error_type = _error_type(error)
-        if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG if isinstance(error, InternalError) else MAX_ATTEMPTS):
+        if job.attempts >= max_attempts:
             await self.fail_document(job, error_type, str(error))
             return
         INDEXING_ERRORS.labels(job.kb_id, error_type).inc()
         backoff_s = _jittered(min(2.0**job.attempts, _LONGEST_DELAY_S))
-        delay = timedelta(seconds=max(backoff_s, error.retry_after_s or 0))
+        asked_s = error.retry_after_s if isinstance(error, TransientError) else None
+        delay = timedelta(seconds=max(backoff_s, asked_s or 0))
         await index_jobs.postpone(self._database, job, delay=delay, error_type=error_type, error_message=str(error))
         log.warning("document.postponed", error_type=error_type, attempts=job.attempts, delay_s=delay.total_seconds())
 
@@ -231,9 +240,9 @@ def _asked_s(error: ParkingError) -> float:
     return error.retry_after_s or 0
 
 
-def _error_type(error: TransientError) -> str:
+def _error_type(error: TransientError | ProviderIncompatible) -> str:
     match error:
-        case ProviderUnavailable():
+        case ProviderUnavailable() | ProviderIncompatible():
             return error.error_type
         case InternalError():
             return "internal_error"

@@ -16,7 +16,14 @@ from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
+from kb_shared.errors import (
+    OutcomeUnknown,
+    ProviderKeyMissing,
+    ProviderRefused,
+    ProviderUnavailable,
+    RequestError,
+    UnknownModel,
+)
 from kb_shared.http.authentication import Caller
 from kb_shared.http.changes import commit_change
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
@@ -164,6 +171,13 @@ def model_refusals() -> Iterator[None]:
     except ProviderRefused as error:
         raise RequestError(
             422, "provider-refused", f"{error}; choose another embedding_model, or ask your operator."
+        ) from None
+    except ProviderUnavailable as error:
+        if error.error_type != "bad_answer":
+            raise
+        # Not an outage: the server is there, and its answer would be the same again.
+        raise RequestError(
+            422, "provider-refused", f"{error}. Check the provider's address, or choose another embedding_model."
         ) from None
 
 

@@ -95,7 +95,9 @@ class Chat:
         """
         heard = _HeardText(on_text)
         return await self._guard.retry(
-            lambda: self._ask_once(organization_id, request, model=model, heard=heard),
+            lambda is_counted: self._ask_once(
+                organization_id, request, model=model, heard=heard, is_counted=is_counted
+            ),
             model=model.label,
             may_repeat=lambda _: not heard.has_text,
         )
@@ -106,11 +108,17 @@ class Chat:
         await self._provider.close()
 
     async def _ask_once(
-        self, organization_id: str, request: CompletionRequest, *, model: ChatModel, heard: "_HeardText"
+        self,
+        organization_id: str,
+        request: CompletionRequest,
+        *,
+        model: ChatModel,
+        heard: "_HeardText",
+        is_counted: bool,
     ) -> Completion:
         async with (
             self._charging.charge_call(organization_id, request, model) as cost,
-            self._guard.admit(_guarded(organization_id, model)) as call,
+            self._guard.admit(_guarded(organization_id, model), is_counted=is_counted) as call,
         ):
             await call.reserve_tokens(estimate_message_tokens(request.messages))
             return await self._complete(request, model, heard=heard, cost=cost)

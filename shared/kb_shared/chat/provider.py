@@ -145,7 +145,8 @@ class ChatProvider:
                 return await self._ask_without(refused, request, model, silence=silence, on_text=on_text)
             except _CALL_ERRORS as error:
                 sent = _options(request, model, refused, is_streamed=on_text is not None)
-                found = find_refused(_failure(error), _words(error), sent=sent)
+                may_guess = not self._habits.has_answered(model.fingerprint)
+                found = find_refused(_failure(error), _words(error), sent=sent, may_guess=may_guess)
                 if not found:
                     raise
                 refused |= found
@@ -185,7 +186,7 @@ class ChatProvider:
         if rest and on_text is not None:
             await on_text(rest)
         answer = reader.answer()
-        self._habits.note_refused(model.fingerprint, refused)
+        self._habits.note_answer(model.fingerprint, without=refused)
         if answer.thinks_aloud is not None:
             self._habits.note_thinks_aloud(model.fingerprint, answer.thinks_aloud)
         return replace(_completion(answer, request, model), left_out=refused)

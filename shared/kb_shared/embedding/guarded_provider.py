@@ -38,10 +38,15 @@ class GuardedProvider:
 
         def may_repeat(error: Exception) -> bool:
             # Too many texts for one request: their callers come back, and the next batches are smaller.
-            return not (_timed_out(error) and len(texts) > 1)
+            has_too_many = _timed_out(error) and len(texts) > 1
+            # Documents come back after some seconds, when the cause may have passed: each answer is paid for.
+            waits = key.input_type == "document" and _is_bad_answer(error)
+            return not (has_too_many or waits)
 
         return await self._guard.retry(
-            lambda: self._embed_once(texts, model, key), model=model.label, may_repeat=may_repeat
+            lambda is_counted: self._embed_once(texts, model, key, is_counted=is_counted),
+            model=model.label,
+            may_repeat=may_repeat,
         )
 
     async def ask_unguarded(self, text: str, model: EmbeddingModel) -> None:
@@ -75,9 +80,12 @@ class GuardedProvider:
         await self._guard.wait_for_returns()
         await self._provider.close()
 
-    async def _embed_once(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:
+    async def _embed_once(
+        self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey, *, is_counted: bool
+    ) -> list[Vector]:
         pace = self.pace(key.organization_id, model, key.input_type)
-        async with self._guard.admit(_guarded(key.organization_id, model, key.input_type)) as call:
+        guarded = _guarded(key.organization_id, model, key.input_type)
+        async with self._guard.admit(guarded, is_counted=is_counted) as call:
             asked = texts[:1] if call.is_circuit_probe else texts
             await call.reserve_tokens(estimate_text_tokens(asked))
             vectors, seconds = await self._embed_timed(asked, model, key=key, pace=pace)
@@ -119,3 +127,7 @@ def _guarded(organization_id: str, model: EmbeddingModel, input_type: InputType)
 
 def _timed_out(error: Exception) -> bool:
     return isinstance(error, ProviderUnavailable) and error.error_type == "provider_timeout"
+
+
+def _is_bad_answer(error: Exception) -> bool:
+    return isinstance(error, ProviderUnavailable) and error.error_type == "bad_answer"

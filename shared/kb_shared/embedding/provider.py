@@ -180,12 +180,14 @@ class Provider:
             try:
                 pieces = await self._servers.ask(_PATH, body, server=server, max_bytes=max_bytes)
             except ServerFailed as failed:
-                found = find_refused(failed.failure, failed.said, sent=body.keys() - {"model", "input"})
+                sent = body.keys() - {"model", "input"}
+                may_guess = not self._habits.has_answered(model.fingerprint)
+                found = find_refused(failed.failure, failed.said, sent=sent, may_guess=may_guess)
                 if not found or attempt == _MOST_ATTEMPTS:
                     raise
                 refused |= found
             else:
-                self._habits.note_refused(model.fingerprint, refused)
+                self._habits.note_answer(model.fingerprint, without=refused)
                 return _vectors_in([piece for piece in pieces if piece and END_OF_STREAM not in piece])
         raise AssertionError("the last attempt returns or raises")
 

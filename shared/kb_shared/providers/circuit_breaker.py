@@ -72,10 +72,11 @@ class CircuitBreaker:
         self._seen: BoundedCache[CircuitId, _Seen] = BoundedCache(MAX_SEEN)
 
     @asynccontextmanager
-    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[CallPermission]:
+    async def guard(self, circuit_id: CircuitId, *, is_counted: bool = False) -> AsyncIterator[CallPermission]:
         """Make one call to the provider in the block; its errors pass through, and tell whether it is out.
 
-        A call that is a probe should ask for little: the provider may still be out.
+        A call that is a probe should ask for little: the provider may still be out. `is_counted` says that an outage
+        of the same call was noted before, so that one caller who tries again does not open the circuit for all.
 
         Raises:
             Parked: it is known to be out; it was not asked.
@@ -84,7 +85,8 @@ class CircuitBreaker:
         try:
             yield permission
         except (ProviderUnavailable, ProviderRefused) as error:
-            await self._note_error(circuit_id, permission, error)
+            if permission.is_circuit_probe or not (is_counted and is_outage(error)):
+                await self._note_error(circuit_id, permission, error)
             raise
         except BaseException:
             await asyncio.shield(self._release_probe(circuit_id, permission))
@@ -161,6 +163,11 @@ class CircuitBreaker:
         finally:
             # Read again at the next call, also after a failure.
             self._seen.discard(circuit_id)
+
+
+def is_outage(error: Exception | None) -> bool:
+    """Return whether an error is one of those that open a circuit if there are several in a row."""
+    return isinstance(error, ProviderUnavailable) and _CAUSES.get(error.error_type) is Cause.OUTAGE
 
 
 def _parked(circuit_id: CircuitId, refusal: Refusal) -> Parked:

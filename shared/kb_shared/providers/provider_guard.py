@@ -21,7 +21,7 @@ from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import RETRIES
 from kb_shared.providers.access import Access
-from kb_shared.providers.circuit_breaker import CircuitBreaker
+from kb_shared.providers.circuit_breaker import CircuitBreaker, is_outage
 from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.providers.retry_policy import RetryPolicy, retry_reason
 
@@ -78,12 +78,12 @@ class ProviderGuard:
         self._patience_s = patience_s
 
     async def retry(
-        self, call: Callable[[], Awaitable[T]], *, model: str, may_repeat: Callable[[Exception], bool]
+        self, call: Callable[[bool], Awaitable[T]], *, model: str, may_repeat: Callable[[Exception], bool]
     ) -> T:
         """Make a call, and repeat it while the provider is unavailable, for `patience_s` in all.
 
         Args:
-            call: one attempt; it enters `admit`.
+            call: one attempt; it enters `admit`, and passes on whether an attempt before has met an outage.
             model: label of the model, for metrics.
             may_repeat: False for an error after which a repetition would do harm: a part of the answer was passed on.
 
@@ -93,10 +93,12 @@ class ProviderGuard:
         """
         retry_policy = RetryPolicy(self._patience_s)
         failure: Exception | None = None
+        is_counted = False
 
         def decide(error: Exception) -> bool | float:
-            nonlocal failure
+            nonlocal failure, is_counted
             failure = error
+            is_counted = is_counted or is_outage(error)
             return may_repeat(error) and retry_policy.decide(error)
 
         with tracing.span(spans.CALL_PROVIDER) as span:
@@ -108,18 +110,20 @@ class ProviderGuard:
                     RETRIES.labels(model, retry_reason(failure)).inc()
                 span.set({"kb.attempts": attempt.num})
                 with attempt:
-                    return await call()
+                    return await call(is_counted)
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
-    async def admit(self, model: GuardedModel) -> AsyncIterator[AdmittedCall]:
+    async def admit(self, model: GuardedModel, *, is_counted: bool = False) -> AsyncIterator[AdmittedCall]:
         """Make one call in the block: its errors pass through, and tell whether the provider is out.
+
+        `is_counted` says that an outage of the same call was noted before: it counts once.
 
         Raises:
             Parked: the provider is known to be out; it was not asked.
         """
         try:
-            async with self._circuits.guard(model.circuit_id) as permission:
+            async with self._circuits.guard(model.circuit_id, is_counted=is_counted) as permission:
                 yield AdmittedCall(
                     permission.is_circuit_probe, lambda tokens: self.reserve(model.bucket, tokens=tokens)
                 )

@@ -64,13 +64,14 @@ _IN_TURN: Final = (
 """What is tried without when an error names nothing, one after the other."""
 
 
-def find_refused(failure: Failure, said: str, *, sent: Collection[str]) -> frozenset[str]:
+def find_refused(failure: Failure, said: str, *, sent: Collection[str], may_guess: bool) -> frozenset[str]:
     """Return the options to try without after an error; none if the error is about something else.
 
     Args:
         failure: of the request.
         said: words of the server. They may quote the messages: a wrong guess costs one request.
         sent: options that were sent.
+        may_guess: whether to try without some if the words name none: not at a server that has answered before.
     """
     if failure.status not in _STATUSES or failure.code in _UNRELATED_CODES or failure.incompatible is not None:
         return frozenset()
@@ -79,7 +80,7 @@ def find_refused(failure: Failure, said: str, *, sent: Collection[str]) -> froze
     named = next((option for option, words in _PATTERNS.items() if option in sent and words.search(said)), None)
     if named is not None:
         return frozenset({named})
-    if failure.status not in (400, 422):
+    if failure.status not in (400, 422) or not may_guess:
         return frozenset()
     return next((frozenset(options & set(sent)) for options in _IN_TURN if options & set(sent)), frozenset())
 
@@ -95,10 +96,14 @@ class ServerHabits:
         """Return the options that a server does not know."""
         return self._refused.find(server) or frozenset()
 
-    def note_refused(self, server: str, options: frozenset[str]) -> None:
-        """Remember that a server has answered without these options."""
-        if options != self.refused(server):
-            self._refused.put(server, options)
+    def has_answered(self, server: str) -> bool:
+        """Return whether a server has answered to a request within the last hour."""
+        return self._refused.find(server) is not None
+
+    def note_answer(self, server: str, *, without: frozenset[str]) -> None:
+        """Remember that a server has answered to a request without these options."""
+        if self._refused.find(server) != without:
+            self._refused.put(server, without)
 
     def thinks_aloud(self, server: str) -> bool | None:
         """Return whether thoughts without their beginning come in its answers; None if that is not known."""

@@ -116,7 +116,7 @@ async def test_c5_openai_is_asked_for_base64_with_its_key(echo: Echo, provider: 
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429, 500, 503])
-async def test_one_request_is_made_and_the_text_of_an_error_reaches_no_log_or_exception(
+async def test_the_text_of_an_error_reaches_no_log_or_exception(
     echo: Echo,
     provider: Provider,
     status: int,
@@ -134,7 +134,9 @@ async def test_one_request_is_made_and_the_text_of_an_error_reaches_no_log_or_ex
     for secret in (SECRET_TEXT, SECRET_KEY):
         assert not any(secret in text for text in shown)
     assert failed.value.__context__ is None
-    assert len(echo.requests) == 1
+    # One more without the option that the error seems to name.
+    may_be_an_option = status in (400, 404, 422, 500)
+    assert len(echo.requests) == (2 if may_be_an_option else 1)
 
 
 @pytest.mark.parametrize("name", ["text-embedding-3-small", "azure/text-embedding-3-small"])

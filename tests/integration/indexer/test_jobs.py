@@ -13,7 +13,7 @@ from kb_contracts.commands import Reason, SyncDocument
 from kb_contracts.outcomes import DocumentIndexFailed, DocumentRejected
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, replace_document
-from kb_indexer.sync_failures import MAX_ATTEMPTS
+from kb_indexer.sync_failures import MAX_ATTEMPTS, MAX_BAD_ANSWERS
 from kb_local.python_server import ModelServerProcess
 from kb_shared import failpoints
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
@@ -548,17 +548,20 @@ async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
     await tenant.assert_holds(kb, {"d": TEXT})
 
 
-async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_the_last(
+async def test_a_document_whose_vectors_are_wrong_three_times_is_given_up_with_the_reason_of_the_last(
     tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     await tenant.create_kb("a")
     await provider.program_faults({"kind": "short"})
     await indexer.publish(tenant.ocr("d", TEXT))
-    await set_attempts(tenant, MAX_ATTEMPTS - 1)
     await indexer.handle_commands()
+    for _ in range(MAX_BAD_ANSWERS - 1):
+        assert (await the_job(tenant)).state == IndexJobState.PENDING
+        await tenant.make_due()
+        await indexer.work()
 
     job = await the_job(tenant)
-    assert (job.state, job.error_type, job.attempts) == (IndexJobState.FAILED, "bad_answer", MAX_ATTEMPTS)
+    assert (job.state, job.error_type, job.attempts) == (IndexJobState.FAILED, "bad_answer", MAX_BAD_ANSWERS)
     assert [f.error_type for f in await failures_of(tenant)] == ["bad_answer"]
     assert await tenant.spus() == 0
 
