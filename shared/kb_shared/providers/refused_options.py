@@ -51,7 +51,7 @@ _WORDS: Final = {
     "input_type": r"input_type",
     NULL_CONTENT: r"content.{0,60}(?:null|none|required|missing|string|empty)|(?:null|none|missing).{0,60}content",
     THOUGHTS: r"reasoning|thinking|thought",
-    ROLES: r"\broles?\b|alternat|system (?:message|prompt)|tool_call_id|jinja|template",
+    ROLES: r"\broles?\b|alternat|system (?:message|prompt)|tool_call_id|single tool|jinja|template",
     "tools": r"\btools?\b|function[_ -]?call",
     STREAM: r"stream(?:ing)?\b.{0,40}not (?:supported|available|allowed|implemented)|not support.{0,20}stream",
 }
