@@ -348,8 +348,10 @@ class ProviderUnavailableError(HttpServiceUnavailable):
 class ProviderRefusedError(HttpUnprocessableContent, HttpServiceUnavailable):
     """`provider-refused`, status 422, 503.
 
-    503: the provider refuses the key or the model; tell the operator. 422 (creation of a KB): it refuses to
-    embed a text with `embedding_model`, or returns more than 8,192 dimensions; choose another model.
+    503: the provider refuses the key or the model; tell the operator. 422 (runs): the server does not speak
+    OpenAI's API; correct its address. 422 (creation of a KB): it refuses to embed a text with
+    `embedding_model`, or returns more than 8,192 dimensions, or its server does not speak OpenAI's API or
+    gives vectors that can't be used; choose another model.
     """
 
 
@@ -374,7 +376,12 @@ class RunBudgetExhaustedError(HttpUnprocessableContent):
 
 
 class MessagesRefusedError(HttpUnprocessableContent):
-    """The model's provider refuses the messages: they are too long, or their content is not allowed."""
+    """`messages-refused`, status 422.
+
+    The model's provider refuses the request: its messages are too long, their content is not allowed, or the
+    model does not take what it asks for. Or the provider's filter, or the model itself, has refused to
+    answer or to end its answer.
+    """
 
 
 class WaitingForTextError(HttpConflict):

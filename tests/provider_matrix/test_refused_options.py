@@ -9,6 +9,7 @@ import pytest
 from kb_shared.chat.completion import Completion, CompletionRequest, Message
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider, bundled_chat_models
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.errors import BatchRefused
@@ -173,9 +174,8 @@ async def test_a_server_without_base64_or_dimensions_gives_vectors() -> None:
 
 def test_what_is_remembered_is_bounded_and_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    cache = refused_options.BoundedCache
     monkeypatch.setattr(
-        refused_options, "BoundedCache", lambda *args, **named: cache(*args, **named, clock=lambda: now)
+        refused_options, "BoundedCache", lambda *args, **named: BoundedCache(*args, **named, clock=lambda: now)
     )
     habits = ServerHabits()
     for number in range(MAX_SERVERS + 1):

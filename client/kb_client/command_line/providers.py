@@ -20,7 +20,7 @@ from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
-    from kb_contracts.api.llm_providers import LlmProviderView, ProviderCheckView
+    from kb_contracts.api.llm_providers import ChatAbilities, LlmProviderView, ProviderCheckView
 
 app = command_group(
     "providers", about="Set the organization's own keys for providers of models; test, pause and resume providers."
@@ -125,7 +125,7 @@ def check(
     ] = None,
     output: OutputWithoutIds = "table",
 ) -> None:
-    """Call a model once, and show what is wrong if it does not answer. Exit status 1 then."""
+    """Call a model, and show what it can do, or what is wrong if it does not answer. Exit status 1 then."""
     with open_client(context) as client:
         checked = client.llm_providers.test(provider, model=UNSET if model is None else model)
     print_answer(checked, output, show=lambda: print(_describe_check(checked)))
@@ -157,7 +157,24 @@ def resume(context: typer.Context, provider: ProviderArgument, *, output: Output
 def _describe_check(checked: "ProviderCheckView") -> str:
     if checked.error is not None:
         return f"{checked.error.type}: {checked.error.message}"
-    return f"{checked.model} answered after {checked.duration_s:.2f} s"
+    answered = f"{checked.model} answered after {checked.duration_s:.2f} s"
+    if checked.abilities is None:
+        return answered
+    return "\n".join([answered, *_describe_abilities(checked.abilities)])
+
+
+def _describe_abilities(abilities: "ChatAbilities") -> list[str]:
+    tools = "yes" if abilities.calls_tools else "no: use auto search"
+    context = "not known" if abilities.max_input_tokens is None else f"{abilities.max_input_tokens} tokens"
+    lines = [
+        f"  calls tools: {tools}",
+        f"  streams: {'yes' if abilities.streams else 'no'}",
+        f"  follows a JSON schema: {'yes' if abilities.follows_schema else 'no'}",
+        f"  reads: {context}",
+    ]
+    if abilities.refused_options:
+        lines.append(f"  asked without, because the server refuses it: {', '.join(abilities.refused_options)}")
+    return lines
 
 
 def _find(client: "Client", provider: str) -> "LlmProviderView | None":

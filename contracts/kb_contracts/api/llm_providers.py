@@ -74,6 +74,24 @@ class CheckLlmProvider(StrictModel):
     )
 
 
+class ChatAbilities(BaseModel):
+    model_config = example(
+        {
+            "calls_tools": True,
+            "streams": True,
+            "follows_schema": True,
+            "max_input_tokens": 128000,
+            "refused_options": [],
+        }
+    )
+
+    calls_tools: bool = Field(description="Whether the model called a tool when it was asked to.")
+    streams: bool = Field(description="Whether the server streams answers.")
+    follows_schema: bool = Field(description="Whether an answer followed the JSON schema that was asked for.")
+    max_input_tokens: int | None = Field(description="Tokens that the model reads, as listed; null: not known.")
+    refused_options: list[str] = Field(description="Options of a request that the server refuses; they are left out.")
+
+
 class ProviderCheckView(BaseModel):
     model_config = example(
         {
@@ -85,6 +103,7 @@ class ProviderCheckView(BaseModel):
                 "message": "the provider of 'text-embedding-3-small' refused its key (401)",
             },
             "duration_s": 0.31,
+            "abilities": None,
         }
     )
 
@@ -95,6 +114,9 @@ class ProviderCheckView(BaseModel):
         description="What is wrong, with a type as in errors of documents; null if nothing is."
     )
     duration_s: float = Field(description="Seconds until the answer.")
+    abilities: ChatAbilities | None = Field(
+        default=None, description="What a chat model that has answered can do; null for other models."
+    )
 
 
 class ProviderPauseView(BaseModel):

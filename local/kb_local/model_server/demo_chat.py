@@ -37,6 +37,8 @@ _STOP_WORDS = frozenset(
     )
 )
 
+_END_OF_DATA = re.compile(r"^<<<end \w+>>>$", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -47,11 +49,13 @@ class Quote:
 
 def reply(request: ChatRequest) -> ChatReply:
     """Search first, if there is a tool to search with and nothing was found yet; then answer."""
-    question = request.last("user")
+    asked = request.last("user")
+    # Data and question come in one message.
+    question = _END_OF_DATA.split(asked)[-1].strip()
     results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
-    texts = [text_of(each) for each in request.messages if each.get("role") == "user"][:-1]
+    texts = [text_of(each) for each in request.messages if each.get("role") == "user"]
     found = chain(chain.from_iterable(map(passages_in, results)), chain.from_iterable(map(document_in, texts)))
     quotes = best_quotes(question, list(found))
     if request.answer_schema is not None:

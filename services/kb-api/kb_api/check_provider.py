@@ -1,17 +1,20 @@
 """Finds out whether a provider answers an organization, with one call that costs a few tokens.
 
-The call passes neither circuit breakers nor limits: a provider that was out is asked again at once. Nothing is stored,
-so no SPU is charged; the provider bills the tokens to whose key it is.
+A chat model that answers is called twice more, to see what it can do. The calls pass neither circuit breakers nor
+limits: a provider that was out is asked again at once. Nothing is stored, so no SPU is charged; the provider bills the
+tokens to whose key it is.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from kb_shared.chat.completion import CompletionRequest
-from kb_shared.chat.models import ChatCatalogue
+from kb_contracts.api.llm_providers import ChatAbilities
+from kb_shared.chat.completion import Completion, CompletionRequest
+from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.models import LOCAL, PROVIDERS
@@ -23,6 +26,7 @@ from kb_shared.errors import (
     RequestError,
     UnknownModel,
 )
+from kb_shared.providers.refused_options import STREAM
 
 WITHIN_S: Final = 15.0
 _TEXT: Final = "test"
@@ -30,6 +34,31 @@ _COMPLETION: Final = CompletionRequest(
     # Reasoning models refuse a smaller limit.
     messages=[{"role": "user", "content": _TEXT}],
     max_completion_tokens=16,
+)
+
+
+_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": "report_weather",
+        "description": "Tells the weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+_WITH_TOOL: Final = CompletionRequest(
+    messages=[{"role": "user", "content": "Call the tool report_weather for the city Lund."}],
+    tools=[_TOOL],
+    max_completion_tokens=200,
+)
+_WITH_SCHEMA: Final = CompletionRequest(
+    messages=[{"role": "user", "content": 'Answer with this JSON and nothing else: {"ok": true}'}],
+    schema={
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    },
+    max_completion_tokens=200,
 )
 
 
@@ -43,6 +72,7 @@ class ProviderCheck:
     """Stable slug; None if the provider has answered."""
     message: str | None
     duration_s: float
+    abilities: ChatAbilities | None = None
 
 
 class ProviderChecks:
@@ -70,7 +100,7 @@ class ProviderChecks:
         if self._is_embedding_model(name, provider):
             call: Awaitable[object] = self._embedder.ask_unguarded(organization_id, name, _TEXT)
         elif self._is_chat_model(name, provider):
-            call = self._complete(organization_id, name)
+            return await self._check_chat(organization_id, provider, name)
         else:
             raise _unknown_model(provider)
         return await _measure(call, provider=provider, model=name)
@@ -99,9 +129,49 @@ class ProviderChecks:
         except UnknownModel:
             return False
 
+    async def _check_chat(self, organization_id: str, provider: str, name: str) -> ProviderCheck:
+        checked = await _measure(self._complete(organization_id, name), provider=provider, model=name)
+        if checked.error_type is not None:
+            return checked
+        model = await self._chat_model(organization_id, name)
+        called, answered = await asyncio.gather(self._try(_WITH_TOOL, model), self._try(_WITH_SCHEMA, model))
+        refused = {option for completion in (called, answered) if completion for option in completion.left_out}
+        abilities = ChatAbilities(
+            calls_tools=called is not None and any(call.name == "report_weather" for call in called.tool_calls),
+            streams=called is not None and STREAM not in called.left_out,
+            follows_schema=answered is not None and _follows_schema(answered.text or ""),
+            max_input_tokens=model.max_input_tokens,
+            refused_options=sorted(refused),
+        )
+        return replace(checked, abilities=abilities)
+
     async def _complete(self, organization_id: str, name: str) -> None:
+        model = await self._chat_model(organization_id, name)
+        await self._chat.complete(_COMPLETION, model=model, timeout_s=WITHIN_S)
+
+    async def _chat_model(self, organization_id: str, name: str) -> ChatModel:
         access = await self._embedder.models.find_access(organization_id, self._chat_models.provider_of(name))
-        await self._chat.complete(_COMPLETION, model=self._chat_models.get(name, access), timeout_s=WITHIN_S)
+        return self._chat_models.get(name, access)
+
+    async def _try(self, request: CompletionRequest, model: ChatModel) -> Completion | None:
+        """Return the answer, streamed; None if there is none."""
+
+        async def on_text(_: str) -> None:
+            pass
+
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                return await self._chat.complete(request, model=model, timeout_s=WITHIN_S, on_text=on_text)
+        except (TimeoutError, ProviderUnavailable, PermanentError, Parked):
+            return None
+
+
+def _follows_schema(text: str) -> bool:
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and answer.keys() == {"ok"} and isinstance(answer["ok"], bool)
 
 
 async def _measure(call: Awaitable[object], *, provider: str, model: str) -> ProviderCheck:

@@ -50,6 +50,7 @@ async def api(kb_api_database: Database, model_server: ModelServerProcess) -> As
     kb_api = create_kb_api(settings, database=kb_api_database, embedder=embedder)
     yield kb_api
     await kb_api.text_worker.close()
+    await kb_api.provider_checks.close()
     await embedder.close()
 
 

@@ -285,6 +285,14 @@ async def test_a_test_of_a_provider_says_what_is_wrong_without_the_key_and_charg
     assert (await organization.ok("POST", "/llm-providers/local/test", json={}))["ok"]
     chat = await organization.ok("POST", "/llm-providers/local/test", json={"model": "demo-extractive"})
     assert (chat["ok"], chat["model"]) == (True, "demo-extractive")
+    assert chat["abilities"] == {
+        "calls_tools": False,
+        "streams": True,
+        "follows_schema": True,
+        "max_input_tokens": None,
+        "refused_options": [],
+    }
+    assert answered["abilities"] is None
     assert await spu_ledger.sum_spus(organization.database, organization.organization_id) == 0
 
     missing = await organization.ok("POST", "/llm-providers/anthropic/test", json={})

@@ -72,10 +72,10 @@ async def test_the_model_sees_the_text_as_data_before_the_question_and_the_run_s
     run = await asked.run()
     [request] = await asked.scripted.requests()
     roles = [message["role"] for message in request["messages"]]
-    assert roles == ["system", "user", "user"]
-    about = request["messages"][1]["content"]
+    assert roles == ["system", "user"]
+    about, _, question = request["messages"][1]["content"].rpartition("\n\n")
     assert data_of(about, request["messages"]) == {"document": "contract.pdf", "text": SENTENCE}
-    assert request["messages"][2] == QUESTION[0]
+    assert question == QUESTION[0]["content"]
     assert run["question"] == QUESTION, "the text is kept once, among the messages"
     assert json.dumps(run).count(SENTENCE) == 1
     described = ("contract", "contract.pdf", False)

@@ -95,7 +95,8 @@ async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> M
 async def test(checks: ProviderChecks, caller: Admin, provider: str, body: CheckLlmProvider) -> ProviderCheckView:
     """Call a model of the provider once, and return whether it answers or what is wrong.
 
-    The call has a few tokens, which the provider bills to whose key it is. No SPU is charged. Also models that this
+    A chat model that answers is called twice more, to see what it can do. The calls have a few tokens, which the
+    provider bills to whose key it is. No SPU is charged. Also models that this
     deployment does not allow for runs can be tested.
     """
     checked = await checks.check(caller.organization_id, provider, model=body.model)
@@ -105,6 +106,7 @@ async def test(checks: ProviderChecks, caller: Admin, provider: str, body: Check
         ok=checked.error_type is None,
         error=document_error(checked.error_type, checked.message),
         duration_s=round(checked.duration_s, 3),
+        abilities=checked.abilities,
     )
 
 
