@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants import (
+    answering,
     backing_up,
     calling,
     checking_knowledge,
@@ -40,6 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *outcomes.MUTANTS,
     *paying.MUTANTS,
     *pushing.MUTANTS,
+    *answering.MUTANTS,
     *backing_up.MUTANTS,
     *reading_records.MUTANTS,
     *reading_sources.MUTANTS,

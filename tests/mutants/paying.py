@@ -112,8 +112,8 @@ MUTANTS: Final = (
     Mutant(
         "answer-may-be-short",
         _ANSWERS,
-        old="if given != count or set(by_index) != set(range(count)):",
-        new="if set(by_index) != set(range(count)):",
+        old="if len(entries) != count:",
+        new="if False:",
         caught_by=in_file(
             f"{_UNIT}/test_answers.py", "test_an_answer_that_is_not_one_usable_vector_per_text_is_refused"
         ),

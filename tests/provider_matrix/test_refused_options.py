@@ -15,7 +15,7 @@ from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.errors import BatchRefused
 from kb_shared.providers import refused_options
 from kb_shared.providers.access import Access
-from kb_shared.providers.refused_options import MAX_SERVERS, REMEMBERED_S, ServerHabits
+from kb_shared.providers.refused_options import MAX_SERVERS, REMEMBERED_S, WITHOUT_TOOLS_S, ServerHabits
 from tests.hostile_provider import Asked, Behaviour, HostileProvider, hostile_provider, says
 from tests.provider_matrix.answering import answers
 from tests.provider_matrix.embedding_variations import VECTORS
@@ -64,7 +64,10 @@ async def ask(provider: ChatProvider, hostile: HostileProvider, request: Complet
         ("stream", "streaming is not supported for this model", 400),
     ],
 )
-async def test_an_option_is_left_out_after_its_refusal_and_then_at_once(option: str, words: str, status: int) -> None:
+async def test_an_option_is_left_out_after_its_refusal_and_then_at_once(
+    option: str, words: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refused_options, "WITHOUT_TOOLS_S", REMEMBERED_S)
     provider = ChatProvider(private_addresses=True)
     async with hostile_provider(refuses(lambda body: option in body, words, status=status)) as hostile:
         assert (await ask(provider, hostile)).text == "so"
@@ -179,8 +182,10 @@ def test_what_is_remembered_is_bounded_and_forgotten_after_a_while(monkeypatch: 
     )
     habits = ServerHabits()
     for number in range(MAX_SERVERS + 1):
-        habits.note_answer(str(number), without=frozenset({"tools"}))
+        habits.note_answer(str(number), without=frozenset({"tools", "stream_options"}))
     assert not habits.refused("0")
-    assert habits.refused("1") == {"tools"}
+    assert habits.refused("1") == {"tools", "stream_options"}
+    now = WITHOUT_TOOLS_S
+    assert habits.refused("1") == {"stream_options"}
     now = REMEMBERED_S
     assert not habits.refused("1")

@@ -14,6 +14,8 @@ from kb_shared.providers.provider_errors import Failure
 
 REMEMBERED_S: Final = 3_600.0
 """Time after which a server is asked with an option again: it may have been updated."""
+WITHOUT_TOOLS_S: Final = 5.0
+"""The same for tools, without which a run is worse: their refusal costs one request, which is not paid for."""
 MAX_SERVERS: Final = 1_000
 ROLES: Final = "roles"
 """Stands for messages of the system and of tools, and for two messages of one role in a row."""
@@ -21,6 +23,7 @@ THOUGHTS: Final = "thoughts"
 """Stands for the thoughts that go back to a provider."""
 NULL_CONTENT: Final = "null content"
 STREAM: Final = "stream"
+TOOLS: Final = "tools"
 
 _STATUSES: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 _UNRELATED_CODES: Final = frozenset(
@@ -52,7 +55,7 @@ _WORDS: Final = {
     NULL_CONTENT: r"content.{0,60}(?:null|none|required|missing|string|empty)|(?:null|none|missing).{0,60}content",
     THOUGHTS: r"reasoning|thinking|thought",
     ROLES: r"\broles?\b|alternat|system (?:message|prompt)|tool_call_id|single tool|jinja|template",
-    "tools": r"\btools?\b|function[_ -]?call",
+    TOOLS: r"\btools?\b|function[_ -]?call",
     STREAM: r"stream(?:ing)?\b.{0,40}not (?:supported|available|allowed|implemented)|not support.{0,20}stream",
 }
 _PATTERNS: Final = {option: regex.compile(words, regex.IGNORECASE) for option, words in _WORDS.items()}
@@ -90,11 +93,13 @@ class ServerHabits:
 
     def __init__(self) -> None:
         self._refused: BoundedCache[str, frozenset[str]] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)
+        self._take_no_tools: BoundedCache[str, bool] = BoundedCache(MAX_SERVERS, lifetime_s=WITHOUT_TOOLS_S)
         self._think_aloud: BoundedCache[str, bool] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)
 
     def refused(self, server: str) -> frozenset[str]:
         """Return the options that a server does not know."""
-        return self._refused.find(server) or frozenset()
+        tools = frozenset({TOOLS}) if self._take_no_tools.find(server) else frozenset()
+        return (self._refused.find(server) or frozenset()) | tools
 
     def has_answered(self, server: str) -> bool:
         """Return whether a server has answered to a request within the last hour."""
@@ -102,8 +107,12 @@ class ServerHabits:
 
     def note_answer(self, server: str, *, without: frozenset[str]) -> None:
         """Remember that a server has answered to a request without these options."""
-        if self._refused.find(server) != without:
-            self._refused.put(server, without)
+        others = without - {TOOLS}
+        if self._refused.find(server) != others:
+            self._refused.put(server, others)
+        # Not for longer because it is used meanwhile.
+        if TOOLS in without and not self._take_no_tools.find(server):
+            self._take_no_tools.put(server, True)
 
     def thinks_aloud(self, server: str) -> bool | None:
         """Return whether thoughts without their beginning come in its answers; None if that is not known."""

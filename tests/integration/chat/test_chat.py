@@ -1,6 +1,7 @@
 """Chat models through LiteLLM, against a model that does what it is told to do wrong."""
 
 import asyncio
+import json
 import traceback
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,8 @@ from prometheus_client import REGISTRY
 
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Completion, CompletionRequest
+from kb_shared.chat.models import ChatCatalogue
+from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.errors import (
     BatchRefused,
     KbError,
@@ -20,7 +23,9 @@ from kb_shared.errors import (
     ProviderUnavailable,
     UnknownModel,
 )
+from kb_shared.mongo.circuit import OUTAGES_TO_OPEN
 from kb_shared.providers.access import Access
+from tests.hostile_provider import Asked, chat_piece, head, hostile_provider
 from tests.scripted_model import ScriptedModel, call
 
 ORGANIZATION = "acme"
@@ -157,6 +162,41 @@ async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedMod
     before = REGISTRY.get_sample_value("kb_retries_total", labels) or 0
     assert (await ask(chat, scripted)).text == "back"
     assert REGISTRY.get_sample_value("kb_retries_total", labels) == before + 1
+
+
+async def test_the_repetitions_of_one_call_count_once_for_the_circuit(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"status": 503})
+    # As many repetitions as open a circuit, if each is counted.
+    chat._guard._patience_s = 8.0
+    with pytest.raises(ProviderUnavailable):
+        await ask(chat, scripted)
+    assert len(await scripted.requests()) >= OUTAGES_TO_OPEN
+    await scripted.says({"text": "back"})
+    assert (await ask(chat, scripted)).text == "back"
+
+
+async def test_only_silence_ends_a_streamed_answer_that_takes_long() -> None:
+    pieces = [chat_piece(f"word{number} ") for number in range(8)]
+
+    async def slowly(writer: asyncio.StreamWriter, _: Asked) -> None:
+        writer.write(head(kind="text/event-stream"))
+        for piece in (*pieces, chat_piece("", finish_reason="stop")):
+            writer.write(f"data: {json.dumps(piece)}\n\n".encode())
+            await writer.drain()
+            await asyncio.sleep(0.5)
+
+    async def on_text(_: str) -> None:
+        pass
+
+    provider = ChatProvider(private_addresses=True)
+    catalogue = ChatCatalogue(bundled_chat_models(), local_models_api_base=None, environment={})
+    async with hostile_provider(slowly) as slow:
+        model = catalogue.get("gpt-4o-mini", Access("key", slow.api_base))
+        said = await provider.complete(QUESTION, model=model, timeout_s=2.5, on_text=on_text)
+        with pytest.raises(ProviderUnavailable, match=r"timed out after 0\.1 s \(KB_CHAT_TIMEOUT_S\)"):
+            await provider.complete(QUESTION, model=model, timeout_s=0.1, on_text=on_text)
+        await provider.close()
+    assert said.text == " ".join(f"word{number}" for number in range(8))
 
 
 async def test_a_call_waits_for_the_limits_of_its_model_no_longer_than_a_call_is_repeated(

@@ -1,0 +1,143 @@
+"""Faults of what providers answer: calls, thoughts, ends, errors, options that a server refuses."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_ANSWERS: Final = "shared/kb_shared/chat/answers"
+_FILTER: Final = f"{_ANSWERS}/text_filter.py"
+_CALLS: Final = f"{_ANSWERS}/call_collector.py"
+_READER: Final = f"{_ANSWERS}/answer_reader.py"
+_SERVER: Final = "shared/kb_shared/providers/openai_server.py"
+_ERRORS: Final = "shared/kb_shared/providers/provider_errors.py"
+_OPTIONS: Final = "shared/kb_shared/providers/refused_options.py"
+_OUTGOING: Final = "shared/kb_shared/chat/outgoing_messages.py"
+
+_CHAT: Final = "tests/provider_matrix/test_chat_variations.py"
+_REFUSED: Final = "tests/provider_matrix/test_refused_options.py"
+_TEMPLATES: Final = "tests/provider_matrix/test_chat_templates.py"
+_MEANT: Final = "test_an_answer_means_what_its_provider_meant"
+
+MUTANTS: Final = (
+    Mutant(
+        "calls-with-one-number-are-joined",
+        _CALLS,
+        old="        if before.is_complete:\n",
+        new="        if False:\n",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "call-is-cut-at-each-new-id",
+        _CALLS,
+        old="        if not name or not before.name:\n            return False\n",
+        new="",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "thoughts-are-shown",
+        _FILTER,
+        old="                self._end = _ENDS.get(kind)\n",
+        new="                self._end = None\n",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "thoughts-without-beginning-are-the-answer",
+        _FILTER,
+        old="                self._forget()\n",
+        new="",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "half-a-mark-is-passed-on",
+        _FILTER,
+        old="partial=not is_last)",
+        new="partial=False)",
+        caught_by=in_file(_CHAT, "test_an_answer_does_not_depend_on_where_it_is_cut"),
+    ),
+    Mutant(
+        "answer-of-a-filter-is-complete",
+        _READER,
+        old="        if self._finish in _WITHHELD:\n",
+        new="        if False:\n",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "stream-may-break-off",
+        _READER,
+        old="        if not self._finish and not self._is_done:\n",
+        new="        if False:\n",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "web-page-is-an-outage",
+        _ERRORS,
+        old="        if self.incompatible is not None:\n",
+        new="        if False:\n",
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "line-ends-within-json",
+        _SERVER,
+        old='        *whole, last = new.replace(b"\\r\\n", b"\\n").replace(b"\\r", b"\\n").split(b"\\n")\n',
+        new='        *whole, last = new.replace("\\u2028".encode(), b"\\n").split(b"\\n")\n',
+        caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "refused-option-is-sent-again",
+        "shared/kb_shared/chat/provider.py",
+        old="        self._habits.note_answer(model.fingerprint, without=refused)\n",
+        new="",
+        caught_by=in_file(_REFUSED, "test_an_option_is_left_out_after_its_refusal_and_then_at_once"),
+    ),
+    Mutant(
+        "refused-option-is-remembered-for-ever",
+        _OPTIONS,
+        old="frozenset[str]] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)",
+        new="frozenset[str]] = BoundedCache(MAX_SERVERS)",
+        caught_by=in_file(_REFUSED, "test_what_is_remembered_is_bounded_and_forgotten_after_a_while"),
+    ),
+    Mutant(
+        "messages-of-the-user-stay-two",
+        _OUTGOING,
+        old='message["role"] in ("user", "assistant")',
+        new='message["role"] == "assistant"',
+        caught_by=in_file(_TEMPLATES, "test_what_every_template_takes_is_sent_at_first"),
+    ),
+    Mutant(
+        "broken-arguments-are-sent-back",
+        _OUTGOING,
+        old="    if is_object:\n",
+        new="    if True:\n",
+        caught_by=in_file(
+            _TEMPLATES, "test_a_conversation_is_rendered_at_once_or_after_what_the_template_refuses_is_left_out"
+        ),
+    ),
+    Mutant(
+        "bad-answers-are-tried-ten-times",
+        "services/indexer/kb_indexer/sync_failures.py",
+        old="error, max_attempts=MAX_BAD_ANSWERS)\n            return\n",
+        new="error)\n            return\n",
+        caught_by=in_file(
+            "tests/integration/indexer/test_jobs.py",
+            "test_a_document_whose_vectors_are_wrong_three_times_is_given_up_with_the_reason_of_the_last",
+        ),
+    ),
+    Mutant(
+        "repetitions-open-the-circuit",
+        "shared/kb_shared/providers/circuit_breaker.py",
+        old="            if permission.is_circuit_probe or not (is_counted and is_outage(error)):\n",
+        new="            if True:\n",
+        caught_by=in_file(
+            "tests/integration/chat/test_chat.py", "test_the_repetitions_of_one_call_count_once_for_the_circuit"
+        ),
+    ),
+    Mutant(
+        "stream-is-limited-as-a-whole",
+        "shared/kb_shared/chat/provider.py",
+        old="                if is_streamed:\n                    silence.end()\n",
+        new="",
+        caught_by=in_file(
+            "tests/integration/chat/test_chat.py", "test_only_silence_ends_a_streamed_answer_that_takes_long"
+        ),
+    ),
+)
