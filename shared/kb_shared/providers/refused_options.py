@@ -15,7 +15,7 @@ from kb_shared.providers.provider_errors import Failure
 REMEMBERED_S: Final = 3_600.0
 """Time after which a server is asked with an option again: it may have been updated."""
 WITHOUT_TOOLS_S: Final = 1.0
-"""The same for tools, without which a run is worse: their refusal costs a request, which is not paid for, of each run."""
+"""The same for tools, without which a run is worse: their refusal costs each run one request, which is not paid for."""
 MAX_SERVERS: Final = 1_000
 ROLES: Final = "roles"
 """Stands for messages of the system and of tools, and for two messages of one role in a row."""
