@@ -63,6 +63,22 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "each-ticket-is-a-password",
+        "shared/kb_shared/text/sensitive_content.py",
+        old='            return _is_password(match["value"]) and not _is_ticket(match)\n',
+        new='            return _is_password(match["value"])\n',
+        caught_by=in_file("tests/unit/text/test_sensitive_content.py", "test_harmless_texts_pass_also_all_in_one_text"),
+    ),
+    Mutant(
+        "each-pass-is-a-ticket",
+        "shared/kb_shared/text/sensitive_content.py",
+        old="    if _OF_A_LOGIN.search(before):\n        return False\n",
+        new="    if _OF_A_LOGIN.search(before):\n        return True\n",
+        caught_by=in_file(
+            "tests/unit/text/test_sensitive_content.py", "test_each_credential_is_found_with_its_pattern_and_its_line"
+        ),
+    ),
+    Mutant(
         "parts-of-long-texts-share-nothing",
         "shared/kb_shared/text/sensitive_content.py",
         old="latest = start + _PART_CHARACTERS - _SHARED_CHARACTERS",

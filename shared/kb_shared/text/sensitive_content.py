@@ -34,7 +34,7 @@ from detect_secrets.plugins.square_oauth import SquareOAuthDetector
 from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from kb_shared.text.placeholders import is_placeholder, is_wordlike
+from kb_shared.text.placeholders import is_name, is_placeholder, is_wordlike
 
 _SHORTEST_KEY_CHARACTERS: Final = 8
 _SHORTEST_VALUE_CHARACTERS: Final = 4
@@ -152,6 +152,7 @@ def _windows(line: str) -> Iterator[str]:
 
 
 _SEPARATOR: Final = r"""["'`*_\]]{0,4}[ \t]{0,4}(?::=|=>|->|={1,2}|[:|]|[ \t](?:is|are|was|lautet))["'`*_ \t]{0,6}"""
+_VALUE: Final = r"(?P<value>[^\s\"'`<>(){}\[\],;&|]{6,128})"
 
 _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
     (
@@ -206,9 +207,13 @@ _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
         SensitivePattern.PASSWORD,
         re.compile(
             r"(?:(?i:password|passwd|passwort|kennwort|passphrase|passcode|contraseña|mot de passe)"
-            r"|(?<![A-Za-z])(?i:pwd|pass|pw))"
-            rf"{_SEPARATOR}(?P<value>[^\s\"'`<>(){{}}\[\],;&|]{{6,128}})"
+            rf"|(?<![A-Za-z])(?i:pwd)){_SEPARATOR}{_VALUE}"
         ),
+    ),
+    (
+        SensitivePattern.PASSWORD,
+        # Also a ticket, a way over mountains, a filter, or the result of a test.
+        re.compile(rf"(?<![A-Za-z])(?P<ticket>(?i:pass|pw)){_SEPARATOR}{_VALUE}"),
     ),
 )
 
@@ -226,10 +231,14 @@ def _is_credential(pattern: SensitivePattern, match: re.Match[str]) -> bool:
     match pattern:
         case SensitivePattern.BASIC_AUTH:
             return _has_password(match["base64"])
+        case SensitivePattern.PASSWORD if "ticket" in match.re.groupindex:
+            return _is_password(match["value"]) and not _is_ticket(match)
         case SensitivePattern.PASSWORD:
             return _is_password(match["value"])
         case SensitivePattern.PRIVATE_KEY | SensitivePattern.JWT:
             return not is_placeholder(match["value"])
+        case SensitivePattern.API_KEY | SensitivePattern.BEARER_TOKEN if is_name(match["value"]):
+            return False
         case _:
             return not is_placeholder(match["value"]) and not is_wordlike(match["value"])
 
@@ -247,6 +256,48 @@ _ADDRESS: Final = re.compile(r"[a-z]{1,20}://|[\w.+-]{1,64}@[\w-]{1,64}\.\w", re
 _SIGN_IN_A_WORD: Final = re.compile(r"\w[!$%^*@]\w")
 
 _WORD_AND_YEAR: Final = re.compile(r"[A-Za-z]{4,20}[-_.](?:19|20)\d\d")
+
+
+_CONTEXT_CHARACTERS: Final = 80
+_OF_A_LOGIN: Final = re.compile(
+    r"(?i:user|login|log[ -]in|account|benutzer|anmeld|admin|credential|zugang"
+    r"|\b(?:root|sudo|ssh|s?ftp|smtp|imap|sql|mail|wi-?fi|wlan|vpn|router|server|host|db|database|default|initial|temp"
+    r"|temporary|wiki|portal|laptop|git|jenkins|jira|app|api|prod|staging|ldap)\b)"
+    r"|[\w.+-]{1,64}@|_\Z"
+)
+_WORD_BEFORE: Final = re.compile(r"[^\W\d_]{2,30}[ \t]{1,3}\Z")
+_MEASURES_AND_CODES: Final = re.compile(
+    # A number, also with a sign of money and a unit; a word, also with a number; a code of capitals and digits.
+    r"[€$£¥~≥≤<>]?\d{1,9}[A-Za-zµ°%€$£¥²³]{0,10}|[A-Za-z]?[a-z]{0,15}\d{0,4}|[A-Z]{1,6}\d{0,8}[A-Z]{0,3}|\d{1,6}[A-Z]{1,4}\d{0,6}"
+)
+_BETWEEN_MEASURES: Final = re.compile(r"[-\u2013/+.,:@x\u00d7=_~]")
+_FEWEST_KINDS: Final = 3
+_WORD_AND_NUMBER: Final = re.compile(r"[A-Za-z]{4,20}\d{2,6}")
+
+
+def _is_ticket(match: re.Match[str]) -> bool:
+    """Say whether `pass` or `pw` before a value is no password: a ticket, a filter, a calendar week, or a result."""
+    value = match["value"].rstrip(".:!?*_")
+    start, end = max(0, match.start() - _CONTEXT_CHARACTERS), match.start()
+    before = match.string[start:end].rpartition("\n")[2]
+    if _OF_A_LOGIN.search(before):
+        return False
+    parts = _BETWEEN_MEASURES.split(value)
+    if len(parts) > 1 and all(map(_MEASURES_AND_CODES.fullmatch, parts)):
+        return True
+    is_one_word = _WORD_AND_NUMBER.fullmatch(value) is not None
+    has_word_before = _WORD_BEFORE.search(before) is not None
+    if is_one_word:
+        return has_word_before or len(value) < _SHORTEST_KEY_CHARACTERS
+    if has_word_before and len(value) < _SHORTEST_KEY_CHARACTERS:
+        return True
+    return _MEASURES_AND_CODES.fullmatch(value) is not None or _count_kinds(value) < _FEWEST_KINDS
+
+
+def _count_kinds(value: str) -> int:
+    """Return the number of kinds of characters: small and capital letters, digits, and signs that no measure has."""
+    kinds = (str.islower, str.isupper, str.isdigit, "!$^*#&?%@".__contains__)
+    return sum(any(map(kind, value)) for kind in kinds)
 
 
 def _is_password(value: str) -> bool:
