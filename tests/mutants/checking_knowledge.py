@@ -63,6 +63,26 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a-reason-may-be-the-credential",
+        f"{_SERVICE}/write_entries.py",
+        old='        refuse_sensitive(reason, field="override_reason")\n',
+        new="",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_entries.py",
+            "test_a_person_can_say_why_a_text_has_no_credential_and_the_audit_log_keeps_the_reason",
+        ),
+    ),
+    Mutant(
+        "the-reason-is-not-recorded",
+        "shared/kb_shared/http/audit.py",
+        old='                reason=self.request.scope["state"].get(_REASON),\n',
+        new="",
+        caught_by=in_file(
+            f"{_INTEGRATION}/test_entries.py",
+            "test_a_person_can_say_why_a_text_has_no_credential_and_the_audit_log_keeps_the_reason",
+        ),
+    ),
+    Mutant(
         "each-ticket-is-a-password",
         "shared/kb_shared/text/sensitive_content.py",
         old='            return _is_password(match["value"]) and not _is_ticket(match)\n',

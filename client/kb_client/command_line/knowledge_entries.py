@@ -58,6 +58,15 @@ EmbeddingTextOption = Annotated[
     ),
 ]
 
+OverrideReasonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--override-reason",
+        metavar="REASON",
+        help="Store a text that only looks as if it contained a credential, and say why. The audit log keeps it.",
+    ),
+]
+
 
 @app.command(
     epilog=examples(
@@ -80,6 +89,7 @@ def add(
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
     embedding_text: EmbeddingTextOption = None,
+    override_reason: OverrideReasonOption = None,
     output: Output = "table",
 ) -> None:
     """Add an entry. It is searchable some seconds later."""
@@ -93,6 +103,7 @@ def add(
         info_type=info_type,
         entity_id=entity,
         embedding_text=embedding_text,
+        override_reason=override_reason,
     )
     if not given.get("content"):
         raise typer.BadParameter("an entry needs --content or --file")
@@ -162,6 +173,7 @@ def edit(
     info_type: EntryInfoTypeOption = None,
     entity: EntryEntityOption = None,
     embedding_text: EmbeddingTextOption = None,
+    override_reason: OverrideReasonOption = None,
     output: Output = "table",
 ) -> None:
     """Change an entry. What is not named stays as it is; without options, an editor opens with the text.
@@ -178,12 +190,13 @@ def edit(
         info_type=info_type,
         entity_id=entity,
         embedding_text=embedding_text,
+        override_reason=override_reason,
     )
     given |= {name: None for name in _REMOVABLE if given.get(name) == ""}
     with open_client(context) as client:
         found = client.knowledge_entries.get.with_raw_response(entry)
-        if not given:
-            given = {"content": edit_text(found.parsed.content)}
+        if not given.keys() - {"override_reason"}:
+            given |= {"content": edit_text(found.parsed.content)}
         changed = client.knowledge_entries.update(entry, **given, if_match=found.etag)
     _print_entry(changed, output)
 

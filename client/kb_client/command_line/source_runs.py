@@ -151,6 +151,7 @@ def _print_run(found: "SourceRunView", output: OutputFormat) -> None:
                 "items": _describe_counts(found.counts),
                 "entries deleted": found.removed,
                 "entries kept although gone": found.withheld,
+                "items with warnings": found.warnings or None,
                 "bytes read": found.bytes_read,
                 "began": found.started_at,
                 "ended": found.finished_at,

@@ -21,6 +21,10 @@ class AuditEntryView(BaseModel):
         "whether the change is in effect may be unknown."
     )
     status: int = Field(description="HTTP status of the answer.")
+    reason: str | None = Field(
+        description="Why the caller had something done that is refused otherwise, in its words, such as storing a text "
+        "that looks as if it contained a credential; null: nothing was."
+    )
     request_id: str = Field(description="Id of the request, as in the header `X-Request-Id` and in the logs.")
 
 
@@ -36,6 +40,7 @@ class AuditEntryList(BaseModel):
                     "target": {"kb_id": "65f1c2a3b4d5e6f708192a3b"},
                     "outcome": "succeeded",
                     "status": 200,
+                    "reason": None,
                     "request_id": "0b6f3d1c9e2a4f58",
                 }
             ],

@@ -1,9 +1,9 @@
 """Entries: texts that people write, import or have fetched. A piece is an entry that says what it is."""
 
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from kb_contracts.api.model import NextCursor, StrictModel, example, optional_change
 from kb_contracts.documents import EmbeddingText, fault_of_length
@@ -21,6 +21,7 @@ from kb_contracts.knowledge.entry_fields import (
 )
 from kb_contracts.reasons.field_reasons import wrong_field
 
+OverrideReason: TypeAlias = Annotated[str, StringConstraints(min_length=5, max_length=500, pattern=r"\S")]
 EmbeddingStatus: TypeAlias = Literal["pending", "ready", "error"]
 
 _TITLE: Final = "Title, such as the question that the entry answers."
@@ -35,6 +36,10 @@ _EMBEDDING_TEXT: Final = (
     "Text that is embedded in place of the content, such as the questions that it answers. Searches find the entry by "
     "words of both and show the content only. With it, the entry is one chunk, and each of the two has at most 8,000 "
     "characters."
+)
+_OVERRIDE_REASON: Final = (
+    "Why a text of this request is stored although it looks as if it contained a credential. The audit log keeps it. "
+    "It is for texts that only look so, and is not stored with the entry."
 )
 _ENTITY_ID: Final = "Entity that the entry belongs to, such as `user:alice`; null: it applies to all."
 
@@ -103,6 +108,7 @@ class CreateEntry(StrictModel):
     )
     entity_id: EntityId | None = Field(default=None, description=_ENTITY_ID)
     embedding_text: EmbeddingText | None = Field(default=None, description=_EMBEDDING_TEXT)
+    override_reason: OverrideReason | None = Field(default=None, description=_OVERRIDE_REASON)
 
     @model_validator(mode="after")
     def _fits_into_one_chunk(self) -> "CreateEntry":
@@ -130,6 +136,7 @@ class ChangeEntry(StrictModel):
     info_type: InfoType | None = optional_change(f"{_INFO_TYPE} null: none.")
     entity_id: EntityId | None = optional_change(_ENTITY_ID)
     embedding_text: EmbeddingText | None = optional_change(f"{_EMBEDDING_TEXT} null: the content is embedded.")
+    override_reason: OverrideReason | None = optional_change(_OVERRIDE_REASON)
 
 
 class EmbeddingErrorView(BaseModel):

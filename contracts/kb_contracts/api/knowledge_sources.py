@@ -48,6 +48,7 @@ _RUN: Final = {
     "counts": {"created": 1, "updated": 2, "unchanged": 38, "skipped": 0, "failed": 1, "gone": 0},
     "removed": 0,
     "withheld": 0,
+    "warnings": 0,
     "bytes_read": 123456,
     "messages": ["https://example.com/handbook/travel: the server answered with 500"],
 }
@@ -192,8 +193,15 @@ class SourceRunView(BaseModel):
         description="Number of entries that stay although their items are gone, because they are more than 30 % of the "
         "source's entries and more than 10."
     )
+    warnings: int = Field(
+        default=0,
+        description="Number of items of whose text the parser says that something is missing or was guessed; see "
+        "`messages`.",
+    )
     bytes_read: int
-    messages: list[str] = Field(description="What happened to single items; at most 100.")
+    messages: list[str] = Field(
+        description="What happened to single items, and what is to be said of their texts; at most 100."
+    )
 
 
 class SourceRunList(BaseModel):
@@ -226,6 +234,7 @@ class SourcePreview(BaseModel):
                 }
             ],
             "counts": {"created": 1},
+            "warnings": 0,
             "messages": [],
             "error": None,
         }
@@ -233,6 +242,7 @@ class SourcePreview(BaseModel):
 
     items: list[PreviewedItem] = Field(description="The first items, at most 10.")
     counts: ItemCounts
+    warnings: int = Field(default=0, description="Number of items whose text has a warning; see `messages`.")
     messages: list[str]
     error: str | None = Field(description="Why not all of it was read: for a preview, most often a limit.")
 

@@ -8,13 +8,15 @@ from kb_shared.errors import RequestError
 from kb_shared.text.content_check import check_content
 
 SENSITIVE: Final = "sensitive-content"
+_OVERRIDE: Final = " If it is none, resend it with an `override_reason`, which the audit log keeps."
 
 
-def refuse_sensitive(text: str, *, field: str) -> None:
+def refuse_sensitive(text: str, *, field: str, can_override: bool = False) -> None:
     """Check a text of a request.
 
     Args:
         field: name of the field in the request, for its sender. It must not come from the request.
+        can_override: whether the request can have an `override_reason`.
 
     Raises:
         RequestError: 422 `sensitive-content` with `pattern`, `line` and `field`, never with the credential.
@@ -24,7 +26,7 @@ def refuse_sensitive(text: str, *, field: str) -> None:
             422,
             SENSITIVE,
             f"Remove the credential ({found.pattern}) from line {found.line} of `{field}` and resend. "
-            "Credentials belong into a vault.",
+            f"Credentials belong into a vault.{_OVERRIDE if can_override else ''}",
             extra={"pattern": str(found.pattern), "line": found.line, "field": field},
         )
 

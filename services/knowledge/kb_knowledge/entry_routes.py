@@ -2,7 +2,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from kb_contracts.api.knowledge_entries import (
     ChangeEntry,
@@ -22,6 +22,7 @@ from kb_knowledge.entry_response import chunk_view, entry_summary, entry_view
 from kb_knowledge.read_entry_chunks import read_entry_chunks
 from kb_knowledge.write_entries import check_entry
 from kb_shared.errors import RequestError
+from kb_shared.http.audit import give_reason
 from kb_shared.http.authentication import Caller
 from kb_shared.http.changes import commit_change
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
@@ -56,6 +57,7 @@ async def create(
     caller: Writer,
     *,
     body: CreateEntry,
+    request: Request,
     response: Response,
 ) -> EntryView:
     """Store an entry, which is indexed from now on.
@@ -63,7 +65,7 @@ async def create(
     It is stored even while the embedding provider is away: `embedding_status` is `pending` until it is searchable. The
     first entry makes the knowledge base of the organization's entries.
     """
-    check_entry(body)
+    _check(body, request)
     await require_quota(
         lambda: knowledge_entries.count(database, caller.organization_id),
         settings.max_knowledge_entries,
@@ -77,6 +79,11 @@ async def create(
     set_etag(response, stored.revision)
     response.headers["Location"] = f"/v0/orgs/{stored.organization_id}/knowledge-entries/{stored.entry_id}"
     return entry_view(stored, cites_30d=0)
+
+
+def _check(written: CreateEntry | ChangeEntry, request: Request) -> None:
+    if (reason := check_entry(written)) is not None:
+        give_reason(request, reason)
 
 
 def _new_entry(caller: Caller, body: CreateEntry) -> KnowledgeEntry:
@@ -158,14 +165,15 @@ async def change(
     *,
     body: ChangeEntry,
     if_match: IfMatch,
+    request: Request,
     response: Response,
 ) -> EntryView:
     """Change the given fields of an entry. Its id and its citations stay.
 
     Searches find the old content until the new one is indexed. What did not change costs nothing.
     """
-    check_entry(body)
-    fields: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
+    _check(body, request)
+    fields: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set - {"override_reason"}}
     if "tags" in fields:
         fields["tags"] = tuple(dict.fromkeys(body.tags))
     key = EntryKey(caller.organization_id, entry_id)

@@ -1,6 +1,6 @@
 """Creates, changes and deletes entries: the row and the event about its document in one transaction, the caller's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,20 +18,34 @@ from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.mongo.knowledge_entries import EntryKey, KnowledgeEntry
 from kb_shared.observability import tracing
 from kb_shared.settings import KnowledgeBaseSettings
+from kb_shared.text.sensitive_content import find_sensitive
 
 
-def check_entry(written: CreateEntry | ChangeEntry) -> None:
+def check_entry(written: CreateEntry | ChangeEntry) -> str | None:
     """Check what a request writes into an entry, before anything is stored.
+
+    Returns:
+        The reason for which a text is stored that looks as if it contained a credential; None if none does.
 
     Raises:
         RequestError: 422 `sensitive-content`.
     """
+    reason = written.override_reason
+    if reason is not None:
+        refuse_sensitive(reason, field="override_reason")
+        return reason if any(find_sensitive(text) for _, text in _texts_of(written)) else None
+    for field, text in _texts_of(written):
+        refuse_sensitive(text, field=field, can_override=True)
+    return None
+
+
+def _texts_of(written: CreateEntry | ChangeEntry) -> Iterator[tuple[str, str]]:
     # An absent field is None, whatever its type says.
     for field in ("entry_id", "title", "content", "embedding_text"):
         if (text := getattr(written, field, None)) is not None:
-            refuse_sensitive(text, field=field)
+            yield field, text
     for tag in written.tags or ():
-        refuse_sensitive(tag, field="tags")
+        yield "tags", tag
 
 
 class EntryWriter:

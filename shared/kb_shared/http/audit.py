@@ -1,6 +1,7 @@
 """Records administrative calls, in the transaction of the change where there is one.
 
-An entry says who made the call, what it is called, which ids its path names and how it ended, and nothing of its body.
+An entry says who made the call, what it is called, which ids its path names and how it ended, and nothing of its body
+but the reason for which a call has something done that is refused otherwise.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,8 @@ MAX_ID_CHARACTERS: Final = 128
 FAILED_CALL_WITHIN_S: Final = 2.0
 """Seconds to record a call that failed."""
 
+_REASON: Final = "audit_reason"
+
 _log = structlog.get_logger()
 
 
@@ -61,6 +64,11 @@ async def record_call(
     if idempotency.REPLAYED not in response.headers:
         await recorder.finish(response.status_code)
     return response
+
+
+def give_reason(request: Request, reason: str) -> None:
+    """Have the reason recorded for which a call has something done that is refused otherwise."""
+    request.scope["state"][_REASON] = reason
 
 
 @dataclass(slots=True)
@@ -111,6 +119,7 @@ class _AuditRecorder:
                 status=self.success_status,
                 request_id=request_id_of(self.request.scope),
                 at=datetime.now(UTC),
+                reason=self.request.scope["state"].get(_REASON),
             )
         return self.entry
 

@@ -1,4 +1,4 @@
-"""`audit_log`: administrative calls, kept for a year: who did what to what, and with which outcome. No bodies."""
+"""`audit_log`: administrative calls, kept for a year: who did what to what, with which outcome. No bodies."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -35,6 +35,8 @@ class AuditEntry:
     status: int
     request_id: str
     at: datetime
+    reason: str | None = None
+    """Why the caller had something done that is refused otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kb_contracts.errors import Rejected
 from kb_contracts.outcomes import DocumentIndexed, DocumentIndexFailed, DocumentRejected
 from kb_knowledge.entry_events import event_id
 from kb_knowledge.watch_pending import note_waiting
-from kb_shared.mongo import citations, document_index, knowledge_bases, knowledge_entries, vectors
+from kb_shared.mongo import audit_log, citations, document_index, knowledge_bases, knowledge_entries, vectors
 from kb_shared.mongo.citations import RunCitation
 from kb_shared.mongo.database import in_transaction
 from kb_shared.mongo.keys import MembershipKey
@@ -75,6 +75,32 @@ async def test_fields_of_entries_are_checked(author: Author) -> None:
     await author.write(entry_id="mine")
     assert await author.refused("POST", "", json=titled | {"entry_id": "mine"}) == (409, "entry-exists")
     assert len(await published(author)) == 2
+
+
+async def test_a_person_can_say_why_a_text_has_no_credential_and_the_audit_log_keeps_the_reason(author: Author) -> None:
+    text = "On each poster: the password is Meadow44lark."
+    refused = await author.request("POST", "", json={"title": "Demo", "content": text})
+    assert (refused.status_code, "override_reason" in refused.json()["detail"]) == (422, True)
+    reason = "Everybody may know the password of the demo."
+    entry = await author.write(text, override_reason=reason)
+    assert await author.refused("PATCH", f"/{entry['entry_id']}", json={"content": f"{text} Ask us."}) == (
+        422, "sensitive-content",
+    )  # fmt: skip
+    changed = {"content": f"{text} Ask us.", "override_reason": f"{reason} Still."}
+    assert (await author.ok("PATCH", f"/{entry['entry_id']}", json=changed))["content"].endswith("Ask us.")
+    # A reason is kept where there was something to override, and is no way around the check.
+    await author.write("Harmless.", override_reason="Just in case.")
+    secret = {"title": "t", "content": text, "override_reason": "password = Kx77-q2Zw!"}
+    assert await author.refused("POST", "", json=secret) == (422, "sensitive-content")
+    assert await author.refused("POST", "", json=secret | {"override_reason": "     "}) == (422, "validation-error")
+
+    rows = author.database[audit_log.NAME].find({"organization_id": author.organization_id}).sort("_id")
+    kept = [(row["operation"], row["status"], row["reason"]) async for row in rows]
+    assert [each for each in kept if each[2]] == [
+        ("knowledge_entries.create", 201, reason),
+        ("knowledge_entries.update", 200, f"{reason} Still."),
+    ]
+    assert "Kx77" not in str(kept)
 
 
 async def test_a_repeated_request_creates_one_entry(author: Author) -> None:

@@ -75,9 +75,14 @@ async def test_an_entry_that_is_refused_keeps_what_was_typed(reader: httpx.Async
     assert shown.status_code == 422
     assert "contains a credential" in shown.text
     assert 'value="a b"' in shown.text
+    assert 'name="override_reason"' in shown.text
+    assert 'name="override_reason"' not in (await reader.get(f"{KNOWLEDGE}/new")).text
     api.problems.clear()
-    made = await reader.post(f"{KNOWLEDGE}/new", data=typed)
+    made = await reader.post(f"{KNOWLEDGE}/new", data={**typed, "override_reason": " It is an example. "})
     assert made.headers["location"] == f"{ENTRY}?done=created"
+    assert api.bodies["POST /knowledge-entries"]["override_reason"] == "It is an example."
+    await reader.post(ENTRY, data={**TYPED, "title": "password: x", "override_reason": "It is an example."})
+    assert api.bodies[CHANGE] == {"title": "password: x", "override_reason": "It is an example."}
     assert api.bodies["POST /knowledge-entries"]["tags"] == ["a", "b"]
 
 

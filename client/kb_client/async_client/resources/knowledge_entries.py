@@ -31,12 +31,14 @@ class AsyncKnowledgeEntries(AsyncResource):
         info_type: str | Unset | None = UNSET,
         entity_id: str | Unset | None = UNSET,
         embedding_text: str | Unset | None = UNSET,
+        override_reason: str | Unset | None = UNSET,
     ) -> ApiCall[EntryView]:
         """Create an entry, or a piece if `knowledge_type` is given. It is indexed from now on.
 
         Args:
             entry_id: id, which never changes; by default a new one.
             embedding_text: text that is embedded in place of `content`; each has at most 8,000 characters then.
+            override_reason: why a text that looks as if it contained a credential contains none, for the audit log.
         """
         return ApiCall(
             "POST",
@@ -53,6 +55,7 @@ class AsyncKnowledgeEntries(AsyncResource):
                     "info_type": info_type,
                     "entity_id": entity_id,
                     "embedding_text": embedding_text,
+                    "override_reason": override_reason,
                 }
             ),
         )
@@ -75,11 +78,13 @@ class AsyncKnowledgeEntries(AsyncResource):
         info_type: str | Unset | None = UNSET,
         entity_id: str | Unset | None = UNSET,
         embedding_text: str | Unset | None = UNSET,
+        override_reason: str | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[EntryView]:
         """Change the given fields. Searches find the old content until the new one is indexed.
 
         Args:
+            override_reason: why a text that looks as if it contained a credential contains none, for the audit log.
             if_match: `etag` of the version that the change is meant for; another version is not changed.
         """
         return ApiCall(
@@ -98,6 +103,7 @@ class AsyncKnowledgeEntries(AsyncResource):
                     "info_type": info_type,
                     "entity_id": entity_id,
                     "embedding_text": embedding_text,
+                    "override_reason": override_reason,
                 }
             ),
         )

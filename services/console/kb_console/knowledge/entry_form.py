@@ -22,6 +22,8 @@ class EntryForm:
     info_type: str = ""
     entity_id: str = ""
     embedding_text: str = ""
+    override_reason: str = ""
+    """Why a text that looks as if it contained a credential contains none."""
     entry_id: str = ""
     """Id of a new entry; empty: a generated one."""
     idempotency_key: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -59,6 +61,12 @@ class EntryForm:
             "embedding_text": self.embedding_text.strip() or None,
         }
 
+    def override(self) -> dict[str, str]:
+        """Return the reason that a call has if the content check refused the texts before."""
+        reason = self.override_reason.strip()
+        return {"override_reason": reason} if reason else {}
+
     def creation(self) -> dict[str, Any]:
         """Return the arguments of the call that creates the entry."""
-        return {**self.changeable(), "title": self.title.strip() or None, "entry_id": self.entry_id.strip() or None}
+        named = {"title": self.title.strip() or None, "entry_id": self.entry_id.strip() or None}
+        return {**self.changeable(), **named, **self.override()}

@@ -70,7 +70,7 @@ async def save(request: Request, visit: Visitor, entry_id: str) -> Response:
         return RedirectResponse(visit.address(*ENTRIES, entry_id, done="unchanged"), 303)
     if problem is None:
         try:
-            await visit.api.knowledge_entries.update(entry_id, **changes, if_match=version)
+            await visit.api.knowledge_entries.update(entry_id, **changes, **form.override(), if_match=version)
             return RedirectResponse(visit.address(*ENTRIES, entry_id, done="saved"), 303)
         except ApiError as error:
             if error.status == 412:

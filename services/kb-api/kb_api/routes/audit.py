@@ -55,5 +55,6 @@ def _view(entry: AuditEntry) -> AuditEntryView:
         target=dict(entry.target),
         outcome=entry.outcome,
         status=entry.status,
+        reason=entry.reason,
         request_id=entry.request_id,
     )

@@ -49,6 +49,15 @@ def test_only_what_is_named_is_changed(kb: CommandRunner) -> None:
     assert server.changes == [("PATCH", "/knowledge-entries/les-rans-init", {"type": "rule"})]
 
 
+def test_a_reason_goes_with_a_text_that_only_looks_as_if_it_had_a_credential(kb: CommandRunner) -> None:
+    server = KnowledgeServer()
+    options = ("--content", "The password of the demo is Meadow44lark.", "--override-reason", "Everybody may know it.")
+    assert kb(server.answer, "knowledge", "add", "Demo", *options).status == 0
+    assert kb(server.answer, "knowledge", "edit", "les-rans-init", *options).status == 0
+    sent = {"content": options[1], "override_reason": options[3]}
+    assert [change for _, _, change in server.changes] == [{"title": "Demo", **sent}, sent]
+
+
 def test_an_empty_value_removes_what_an_entry_need_not_have(kb: CommandRunner) -> None:
     server = KnowledgeServer()
     options = ("--knowledge-type", "--info-type", "--entity", "--embedding-text")
