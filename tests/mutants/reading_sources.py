@@ -26,6 +26,62 @@ MUTANTS: Final = (
         caught_by=in_file(f"{_TESTS}/test_runner_is_killed.py", "test_a_partial_run_that_is_killed_deletes_nothing"),
     ),
     Mutant(
+        "only-links-are-asked",
+        f"{_SERVICE}/sources/crawl.py",
+        old="        await self._frontier.add([FrontierItem(start), _KNOWN])\n",
+        new="        await self._frontier.add([FrontierItem(start)])\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_kept_pages.py", "test_a_page_that_no_link_names_any_more_is_asked_for_itself"
+        ),
+    ),
+    Mutant(
+        "changed-pages-are-stored-at-once",
+        f"{_SERVICE}/sources/read_pages.py",
+        old="        if known is not None and known.digest != held.item.digest:\n            return read\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_kept_pages.py",
+            "test_a_run_that_is_killed_while_it_decides_about_one_text_for_many_pages_overwrites_none",
+        ),
+    ),
+    Mutant(
+        "decision-about-one-text-is-forgotten",
+        f"{_SERVICE}/store/crawl_frontier.py",
+        old='"$unset": {"held": ""}}',
+        new='"$unset": {"held": "", "text_digest": ""}}',
+        caught_by=in_file(
+            f"{_TESTS}/test_kept_pages.py",
+            "test_a_run_that_is_killed_while_it_decides_about_one_text_for_many_pages_overwrites_none",
+        ),
+    ),
+    Mutant(
+        "redirected-pages-are-gone",
+        f"{_SERVICE}/runner/run_source.py",
+        old="    if redirected.problem:\n",
+        new="    if not redirected:\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_kept_pages.py",
+            "test_entries_stay_as_they_were_while_something_else_answers_for_their_pages",
+        ),
+    ),
+    Mutant(
+        "links-that-are-known-fill-the-frontier",
+        f"{_SERVICE}/store/crawl_frontier.py",
+        old="            del by_id[row_id]\n",
+        new="            assert row_id in by_id\n",
+        caught_by=in_file(f"{_TESTS}/test_kept_pages.py", "test_pages_behind_many_links_are_all_read"),
+    ),
+    Mutant(
+        "begun-parts-are-not-known",
+        f"{_SERVICE}/sources/record_item.py",
+        old="        await self.known_items.put(replace(unfinished, parts=tuple({**stored, **begun}.values())))\n",
+        new="        assert begun\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_long_items.py",
+            "test_no_part_is_left_over_when_a_run_is_killed_between_two_parts_and_the_page_changes_again",
+        ),
+    ),
+    Mutant(
         "headers-stay-under-the-old-key",
         f"{_SERVICE}/store/mcp_servers.py",
         old='    unchanged = {**server.key.to_query(), "headers.nonce": server.headers.nonce}\n',

@@ -60,6 +60,7 @@ def run_view(run: SourceRun) -> SourceRunView:
         counts=_counts(run.counts),
         removed=run.removed,
         withheld=run.withheld,
+        warnings=run.warnings,
         bytes_read=run.bytes_read,
         messages=list(run.messages),
     )
@@ -69,6 +70,7 @@ def preview_view(run: SourceRun) -> SourcePreview:
     return SourcePreview(
         items=[PreviewedItem.model_validate(item) for item in run.preview],
         counts=_counts(run.counts),
+        warnings=run.warnings,
         messages=list(run.messages),
         error=run.error,
     )

@@ -1,6 +1,7 @@
 """Stores what a source consists of as entries, through the use case that writes all entries."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kb_contracts.documents import fault_of_length
@@ -25,16 +26,26 @@ class EntriesOfSource:
     max_entries: int
     """Limit of the organization; 0: no limit."""
 
-    async def write(self, item: SourceItem) -> str:
-        """Create the entry of an item, or change it if it differs; return its id.
+    def entry_id_of(self, key: str) -> str:
+        return hashlib.sha256(f"{self.source.source_id}\0{key}".encode()).hexdigest()[:24]
+
+    async def check(self, parts: Sequence[SourceItem]) -> None:
+        """Check all parts of an item before one is stored.
 
         Raises:
-            ItemRefused: the text has a credential, is too large, or the organization has too many entries.
+            ItemRefused: a text has a credential.
         """
-        for text in (item.title, item.text):
+        for text in (text for part in parts for text in (part.title, part.text)):
             if found := check_content(text):
                 raise ContentRefused(str(found.pattern))
-        key = EntryKey(self.source.organization_id, self._entry_id(item.key))
+
+    async def write(self, item: SourceItem) -> str:
+        """Create the entry of an item that was checked, or change it if it differs; return its id.
+
+        Raises:
+            ItemRefused: the text is too large, or the organization has too many entries.
+        """
+        key = EntryKey(self.source.organization_id, self.entry_id_of(item.key))
 
         async def store(session: MongoSession) -> None:
             entry = await knowledge_entries.find(self.database, key, session=session)
@@ -58,6 +69,10 @@ class EntriesOfSource:
         except RequestError as refused:
             raise ItemRefused(refused.detail) from None
         return key.entry_id
+
+    async def exists(self, entry_id: str) -> bool:
+        key = EntryKey(self.source.organization_id, entry_id)
+        return await knowledge_entries.find(self.database, key) is not None
 
     async def delete(self, entry_id: str) -> None:
         """Delete an entry, which may be deleted already."""
@@ -101,9 +116,6 @@ class EntriesOfSource:
     @property
     def _by(self) -> str:
         return self.source.updated_by
-
-    def _entry_id(self, item_key: str) -> str:
-        return hashlib.sha256(f"{self.source.source_id}\0{item_key}".encode()).hexdigest()[:24]
 
 
 def _require_room_for_embedding_text(entry: KnowledgeEntry, item: SourceItem) -> None:

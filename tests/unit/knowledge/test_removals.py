@@ -11,18 +11,20 @@ from kb_knowledge.sources.removals import Removals, removals
 )
 def test_a_run_deletes_at_most_three_tenths_or_ten_entries(known: int, gone: int, withheld: int) -> None:
     keys = [f"key-{number}" for number in range(known)]
-    decided = removals(keys, keys[gone:], run_is_ok=True)
+    decided = removals(keys, keys[gone:])
     assert decided.withheld == withheld
     assert len(decided.keys) == (0 if withheld else gone)
 
 
-def test_a_run_that_has_not_read_everything_deletes_nothing() -> None:
-    assert removals(["a", "b"], ["a"], run_is_ok=False) == Removals(())
+def test_entries_of_pages_that_moved_go_however_many_they_are() -> None:
+    keys = [f"key-{number}" for number in range(100)]
+    assert len(removals(keys, keys[60:], moved=keys[:60]).keys) == 60
+    assert removals(keys, keys[60:], moved=keys[:20]) == Removals(tuple(sorted(keys[:20])), withheld=40)
 
 
 @given(st.sets(st.integers(0, 50)), st.sets(st.integers(0, 50)), st.integers(0, 50))
 def test_a_run_that_is_killed_while_it_deletes_may_finish(known: set[int], seen: set[int], deleted: int) -> None:
     """Deleting some of what may be deleted never makes the rest too much."""
-    first = removals([str(each) for each in known], [str(each) for each in seen], run_is_ok=True)
+    first = removals([str(each) for each in known], [str(each) for each in seen])
     left = {str(each) for each in known} - set(first.keys[:deleted])
-    assert removals(left, [str(each) for each in seen], run_is_ok=True).keys == first.keys[deleted:]
+    assert removals(left, [str(each) for each in seen]).keys == first.keys[deleted:]

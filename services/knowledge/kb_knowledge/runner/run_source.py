@@ -11,8 +11,10 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_knowledge.runner.count_runs import count_ended
-from kb_knowledge.runner.hold_run import CancelRequested, RunTaken, work_while_held
+from kb_knowledge.runner.hold_run import LEASE, CancelRequested, RunTaken, work_while_held
+from kb_knowledge.runner.redirected_pages import find_redirected_pages
 from kb_knowledge.runner.run_outcome import RunOutcome
+from kb_knowledge.runner.settle_held_items import settle_held_items
 from kb_knowledge.sources.frontier import Frontier, FrontierInMemory
 from kb_knowledge.sources.preview_source import MAX_PREVIEW_ITEMS, NoKnownItems, PreviewedEntries
 from kb_knowledge.sources.read_items import ReadLimits, SourceUnusable, read_items
@@ -123,17 +125,16 @@ class SourceRunner:
             left_s = self._limits.max_s - (age_s(run.started_at) if run.started_at else 0.0)
             reading = partial(self._read_items, run, source, ReaderTools(frontier, recorder))
             outcome = await self._read_within(left_s, run, reading)
+        await settle_held_items(
+            frontier, recorder, renew=partial(self._renew, run), messages=_RunMessages(self._database, run)
+        )
         outcome.totals = await frontier.totals()
+        outcome.first_failure = await frontier.find_first_failure()
         removed = Removals(())
         if outcome.status is SourceRunStatus.OK:
-            removed = await _remove_gone(frontier, recorder)
-            if removed.withheld:
-                outcome.problem = (
-                    f"{removed.withheld} items are gone, which are more than 30 % and more than 10, so their entries "
-                    "stay; delete them, or make the items available again"
-                )
+            removed = await _remove_gone(outcome, frontier, recorder)
         await failpoints.reach("source.before_end")
-        entries = len(await recorder.known_items.find_keys())
+        entries = sum(map(len, (await recorder.known_items.find_entry_ids()).values()))
         await self._finish(run, outcome, removed=removed, entry_count=entries)
         count_ended(run, source.kind, outcome)
         await failpoints.reach("source.after_end")
@@ -174,12 +175,17 @@ class SourceRunner:
             outcome.problem = "the time limit was reached; other items were not read"
         return outcome
 
+    async def _renew(self, run: SourceRun) -> None:
+        """Keep the lease of a run. Raises RunTaken."""
+        if await source_runs.renew(self._database, run, owner=self._owner, lease=LEASE) is None:
+            raise RunTaken
+
     async def _preview(self, run: SourceRun, source: KnowledgeSource) -> None:
         entries, frontier = PreviewedEntries(), FrontierInMemory()
         tools = ReaderTools(frontier, ItemRecorder(entries, NoKnownItems()))
         reading = partial(self._read_items, run, source, tools, max_items=MAX_PREVIEW_ITEMS)
         outcome = await self._read_within(PREVIEW_WITHIN_S, run, reading)
-        outcome.totals = await frontier.totals()
+        outcome.totals, outcome.first_failure = await frontier.totals(), await frontier.find_first_failure()
         await self._finish(run, outcome, preview=entries)
         count_ended(run, source.kind, outcome)
 
@@ -200,6 +206,7 @@ class SourceRunner:
             bytes_read=outcome.totals.bytes_read,
             removed=len(removed.keys) if removed else 0,
             withheld=removed.withheld if removed else 0,
+            warnings=outcome.totals.warned,
             cancelled=outcome.cancelled,
             preview=preview.items if preview else (),
         )
@@ -216,14 +223,24 @@ class SourceRunner:
             raise RunTaken
 
 
-async def _remove_gone(frontier: Frontier, recorder: ItemRecorder) -> Removals:
-    """Delete the entries of items that the run has not found. After a crash, the rest is deleted."""
-    entry_ids = dict(await recorder.known_items.find_keys())
-    decided = removals(entry_ids, await frontier.find_seen_keys(), run_is_ok=True)
+async def _remove_gone(outcome: RunOutcome, frontier: StoredFrontier, recorder: ItemRecorder) -> Removals:
+    """Delete the entries of items that are gone, unless it is doubtful. After a crash, the rest is deleted."""
+    redirected = await find_redirected_pages(frontier, recorder)
+    if redirected.problem:
+        outcome.problem = redirected.problem
+        return Removals(())
+    entry_ids = await recorder.known_items.find_entry_ids()
+    decided = removals(entry_ids, await frontier.find_seen_keys(), moved=redirected.moved)
     for key in decided.keys:
-        await recorder.entries.delete(entry_ids[key])
+        for entry_id in entry_ids[key]:
+            await recorder.entries.delete(entry_id)
         await failpoints.reach("source.after_removal")
         await recorder.known_items.delete(key)
+    if decided.withheld:
+        outcome.problem = (
+            f"{decided.withheld} items are gone, which are more than 30 % and more than 10, so their entries "
+            "stay; delete them, or make the items available again"
+        )
     return decided
 
 

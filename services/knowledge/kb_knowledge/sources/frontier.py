@@ -1,20 +1,24 @@
 """The items that a run still has to read, and those that it has read. A run that is killed continues from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from kb_knowledge.sources.source_items import ItemOutcome
+from kb_knowledge.sources.source_items import ItemOutcome, SourceItem, Validators
 
 MAX_ITEMS: Final = 5_000
 """Number of items of a run, read or not. Further ones are ignored."""
+_LAST: Final = 1_000
+"""Rank after those of all pages."""
 
 
 class FrontierKind(StrEnum):
     SITEMAP = "sitemap"
     PAGE = "page"
     """A page, or an item of another kind of source."""
+    KNOWN = "known"
+    """Stands for the items of earlier runs that this run has not found; when all others are read, they are added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,13 @@ class FrontierItem:
 
     @property
     def rank(self) -> int:
-        """Return its place: sitemaps first, then the pages near the first page."""
-        return -1 if self.kind is FrontierKind.SITEMAP else self.depth
+        """Return its place: sitemaps first, then the pages near the first page, and what is known at the end."""
+        match self.kind:
+            case FrontierKind.SITEMAP:
+                return -1
+            case FrontierKind.KNOWN:
+                return _LAST
+        return self.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,35 @@ class ClaimedItem:
     """1 for the first; more after a runner that ended while it read the item."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldItem:
+    """A changed item, which is stored when the run has read the others: many with one text are not what they were."""
+
+    item: SourceItem
+    validators: Validators
+    links: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedItem:
+    """Result of an item that was read."""
+
+    outcome: ItemOutcome
+    key: str | None = None
+    """Key of the source's item that it is; None if it is none."""
+    bytes_read: int = 0
+    message: str | None = None
+    """Why it failed, or was left out."""
+    warnings: int = 0
+    """Number of warnings about its text."""
+    text_digest: str | None = None
+    """Digest of its text, which is equal for texts that say the same."""
+    text_before: str | None = None
+    """State of its text before this run, which differs from that of another text; None of a new item."""
+    held: HeldItem | None = None
+
+
 @dataclass(slots=True)
 class FrontierTotals:
     outcomes: dict[ItemOutcome, int] = field(default_factory=dict)
@@ -47,6 +85,8 @@ class FrontierTotals:
     items: int = 0
     """Number of all items, read or not, with sitemaps."""
     bytes_read: int = 0
+    warned: int = 0
+    """Number of items with warnings."""
 
     @property
     def pages_read(self) -> int:
@@ -56,10 +96,11 @@ class FrontierTotals:
     def requests(self) -> int:
         return sum(self.outcomes.values())
 
-    def count(self, item: FrontierItem, outcome: ItemOutcome, *, bytes_read: int) -> None:
+    def count(self, item: FrontierItem, finished: FinishedItem) -> None:
         if item.kind is FrontierKind.PAGE:
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        self.bytes_read += bytes_read
+            self.outcomes[finished.outcome] = self.outcomes.get(finished.outcome, 0) + 1
+        self.bytes_read += finished.bytes_read
+        self.warned += bool(finished.warnings)
 
 
 class Frontier(Protocol):
@@ -71,20 +112,13 @@ class Frontier(Protocol):
     async def claim_next(self) -> ClaimedItem | None:
         """Return the next item to read: one that was taken and not finished, or the first one."""
 
-    async def finish(self, item: FrontierItem, outcome: ItemOutcome, *, key: str | None, bytes_read: int) -> None:
-        """Mark an item as read.
-
-        Args:
-            item: what was taken.
-            outcome: what became of it.
-            key: key of the source's item that it is; None if it is none.
-            bytes_read: length of what was read.
-        """
+    async def finish(self, item: FrontierItem, finished: FinishedItem) -> None:
+        """Mark an item that was taken as read."""
 
     async def totals(self) -> FrontierTotals: ...
 
-    async def find_seen_keys(self) -> set[str]:
-        """Return the keys of the items that the source still has."""
+    async def find_first_failure(self) -> str | None:
+        """Return address and message of the first item that failed."""
 
     async def find_robots(self, origin: str) -> tuple[int, bytes] | None:
         """Return status and contents of a robots.txt that this run has read."""
@@ -97,7 +131,7 @@ class FrontierInMemory:
 
     def __init__(self) -> None:
         self._items: dict[str, FrontierItem] = {}
-        self._seen_keys: set[str] = set()
+        self._first_failure: str | None = None
         self._waiting: dict[str, FrontierItem] = {}
         self._robots: dict[str, tuple[int, bytes]] = {}
         self._totals = FrontierTotals()
@@ -112,17 +146,17 @@ class FrontierInMemory:
             return None
         return ClaimedItem(min(self._waiting.values(), key=lambda item: item.rank), attempt=1)
 
-    async def finish(self, item: FrontierItem, outcome: ItemOutcome, *, key: str | None, bytes_read: int) -> None:
+    async def finish(self, item: FrontierItem, finished: FinishedItem) -> None:
         del self._waiting[item.address]
-        if key is not None:
-            self._seen_keys.add(key)
-        self._totals.count(item, outcome, bytes_read=bytes_read)
+        self._totals.count(item, finished)
+        if finished.outcome is ItemOutcome.FAILED:
+            self._first_failure = self._first_failure or f"{item.address}: {finished.message}"
 
     async def totals(self) -> FrontierTotals:
-        return FrontierTotals(dict(self._totals.outcomes), len(self._items), self._totals.bytes_read)
+        return replace(self._totals, outcomes=dict(self._totals.outcomes), items=len(self._items))
 
-    async def find_seen_keys(self) -> set[str]:
-        return self._seen_keys
+    async def find_first_failure(self) -> str | None:
+        return self._first_failure
 
     async def find_robots(self, origin: str) -> tuple[int, bytes] | None:
         return self._robots.get(origin)

@@ -6,12 +6,13 @@ address that a user has named. Each connection goes to an address that was check
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 
 import httpx
 
+from kb_knowledge.sources.media_types import media_type_of
 from kb_knowledge.sources.source_address import ForbiddenAddress, check_form, count_refused
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.public_transport import is_refused, transport_to_named_addresses
@@ -19,7 +20,9 @@ from kb_shared.providers.public_transport import is_refused, transport_to_named_
 ROBOT: Final = "knowledge-bases-crawler"
 """Name in robots.txt."""
 USER_AGENT: Final = f"{ROBOT}/1"
-MAX_REDIRECTS: Final = 3
+MAX_REDIRECTS: Final = 10
+_BEGINNING_BYTES: Final = 512
+"""Length of what is read of an answer, before it is decided whether the rest is."""
 _OK: Final = 200
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -44,10 +47,10 @@ class Fetched:
     """Headers; names are in lower case."""
     body: bytes = b""
     """Contents; empty unless the status is 200 and the media type was accepted."""
-
-    @property
-    def media_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+    robots_tags: tuple[str, ...] = ()
+    """Values of the header X-Robots-Tag, each as it was sent."""
+    media_type: str = ""
+    """Type that the server names, or that the contents begin like."""
 
     @property
     def redirect_to(self) -> str | None:
@@ -116,7 +119,7 @@ class GuardedHttp:
             raise FetchFailed("the server did not answer correctly") from None
 
     async def follow(self, url: str, limits: FetchLimits | None = None) -> Fetched:
-        """Send a request, and more for up to three redirects.
+        """Send a request, and more for up to ten redirects.
 
         Raises:
             FetchFailed: no complete answer within the limits, or more redirects.
@@ -136,8 +139,21 @@ class GuardedHttp:
 
     async def _fetch(self, url: str, headers: Mapping[str, str], accepts: Callable[[str], bool]) -> Fetched:
         async with self._http.stream("GET", url, headers=dict(headers)) as response:
-            answer = Fetched(url, response.status_code, dict(response.headers))
-            if response.status_code != _OK or not accepts(answer.media_type):
+            answer = Fetched(
+                url,
+                response.status_code,
+                dict(response.headers),
+                robots_tags=tuple(response.headers.get_list("x-robots-tag")),
+            )
+            if response.status_code != _OK:
                 return answer
-            body = b"".join([piece async for piece in response.aiter_raw()])
-            return Fetched(url, response.status_code, answer.headers, body)
+            pieces = response.aiter_raw()
+            body = b""
+            async for piece in pieces:
+                body += piece
+                if len(body) >= _BEGINNING_BYTES:
+                    break
+            media_type = media_type_of(answer.headers.get("content-type", ""), body)
+            if not accepts(media_type):
+                return replace(answer, media_type=media_type)
+            return replace(answer, media_type=media_type, body=b"".join([body, *[piece async for piece in pieces]]))

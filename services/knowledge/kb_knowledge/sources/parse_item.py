@@ -34,6 +34,7 @@ _BY_MEDIA_TYPE: Final = {
     "text/markdown": ".md",
 }
 MEDIA_TYPES_OF_PAGES: Final = frozenset(_BY_MEDIA_TYPE)
+HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 SUFFIXES_OF_FILES: Final = frozenset({".txt", ".md", ".html", ".htm", ".csv", ".pdf", ".docx"}) & SUFFIXES
 SaveFile: TypeAlias = Callable[[Path], Awaitable[None]]
 """Function that writes the contents of a file to a path."""

@@ -15,6 +15,12 @@ class PreviewedEntries:
     def __init__(self) -> None:
         self._items: list[Mapping[str, Any]] = []
 
+    def entry_id_of(self, key: str) -> str:
+        return key
+
+    async def check(self, parts: Sequence[SourceItem]) -> None:
+        """Refuse nothing."""
+
     async def write(self, item: SourceItem) -> str:
         self._items.append(
             {
@@ -26,6 +32,10 @@ class PreviewedEntries:
             }
         )
         return item.key
+
+    async def exists(self, entry_id: str) -> bool:
+        del entry_id
+        return False
 
     async def delete(self, entry_id: str) -> None:
         """Delete nothing."""
@@ -45,8 +55,11 @@ class NoKnownItems:
     async def put(self, item: KnownItem) -> None:
         """Store nothing."""
 
-    async def find_keys(self) -> Sequence[tuple[str, str]]:
-        return ()
+    async def find_text_states(self) -> Mapping[str, str]:
+        return {}
+
+    async def find_entry_ids(self) -> Mapping[str, Sequence[str]]:
+        return {}
 
     async def delete(self, key: str) -> None:
         """Delete nothing."""

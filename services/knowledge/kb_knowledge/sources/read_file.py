@@ -49,8 +49,10 @@ class UploadedFile:
             return self._result(item, ItemOutcome.FAILED, str(unreadable))
         if not parsed.text.strip():
             return self._result(item, ItemOutcome.FAILED, "it has no text; leave it out")
-        recorded = await self._recorder.record(SourceItem(item.address, parsed.document_name, parsed.text), known=known)
-        return self._result(item, recorded.outcome, recorded.problem or "; ".join(parsed.warnings) or None)
+        recorded = await self._recorder.record(
+            SourceItem(item.address, parsed.document_name, parsed.text), known=known, warnings=parsed.warnings
+        )
+        return self._result(item, recorded.outcome, recorded.problem, warnings=parsed.warnings)
 
     async def _save_existing(self, path: Path) -> None:
         size_bytes = await self._save(path)
@@ -58,5 +60,7 @@ class UploadedFile:
             raise SourceUnusable("the file does not exist any more; upload it and change the file_id of the source")
         self._size_bytes = size_bytes
 
-    def _result(self, item: FrontierItem, outcome: ItemOutcome, message: str | None) -> ReadItem:
-        return ReadItem(outcome, key=item.address, message=message, bytes_read=self._size_bytes)
+    def _result(
+        self, item: FrontierItem, outcome: ItemOutcome, message: str | None, *, warnings: tuple[str, ...] = ()
+    ) -> ReadItem:
+        return ReadItem(outcome, key=item.address, message=message, bytes_read=self._size_bytes, warnings=warnings)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kb_knowledge.sources.frontier import Frontier, FrontierItem, FrontierKind, FrontierTotals
+from kb_knowledge.sources.frontier import FinishedItem, Frontier, FrontierItem, FrontierKind, FrontierTotals, HeldItem
 from kb_knowledge.sources.source_items import ItemOutcome
 from kb_shared import failpoints
 from kb_shared.observability.metrics import SOURCE_BYTES, SOURCE_ITEMS
@@ -28,6 +28,26 @@ class ReadItem:
     """Items that it leads to."""
     problem: str | None = None
     """Why the source as a whole can't be read as it is meant to be, in words."""
+    has_answered: bool = False
+    """True of an item that failed although its source can be reached."""
+    warnings: tuple[str, ...] = ()
+    """Sentences of the parser on what is missing in the text or was guessed."""
+    text_digest: str | None = None
+    text_before: str | None = None
+    """State of the text before this run, which differs from that of another text."""
+    held: HeldItem | None = None
+
+    def to_finished(self) -> FinishedItem:
+        return FinishedItem(
+            self.outcome,
+            self.key,
+            self.bytes_read,
+            self.message,
+            len(self.warnings),
+            self.text_digest,
+            self.text_before,
+            self.held,
+        )
 
 
 class SourceUnusable(Exception):
@@ -66,7 +86,7 @@ async def read_items(
     while taken := await frontier.claim_next():
         item = taken.item
         await failpoints.reach("source.after_take")
-        if limit := _reached_limit(totals, limits):
+        if item.kind is not FrontierKind.KNOWN and (limit := _reached_limit(totals, limits)):
             return problem or limit
         if taken.attempt > MAX_ATTEMPTS:
             read_item = ReadItem(ItemOutcome.FAILED, message="the runner ended each time it was read; leave it out")
@@ -75,15 +95,18 @@ async def read_items(
         problem = problem or read_item.problem
         await frontier.add(read_item.found)
         await failpoints.reach("source.after_links")
-        if read_item.message:
-            await messages.add(f"{item.address}: {read_item.message}")
-        await frontier.finish(item, read_item.outcome, key=read_item.key, bytes_read=read_item.bytes_read)
-        totals.count(item, read_item.outcome, bytes_read=read_item.bytes_read)
+        for message in filter(None, (read_item.message, *(f"warning: {each}" for each in read_item.warnings))):
+            await messages.add(f"{item.address}: {message}")
+        finished = read_item.to_finished()
+        await frontier.finish(item, finished)
+        totals.count(item, finished)
         await failpoints.reach("source.after_finish")
         SOURCE_BYTES.inc(read_item.bytes_read)
         if item.kind is FrontierKind.PAGE:
-            SOURCE_ITEMS.labels(read_item.outcome).inc()
-            failures = failures + 1 if read_item.outcome is ItemOutcome.FAILED else 0
+            if read_item.held is None:
+                SOURCE_ITEMS.labels(read_item.outcome).inc()
+            has_failed = read_item.outcome is ItemOutcome.FAILED and not read_item.has_answered
+            failures = failures + 1 if has_failed else 0
         if failures >= MAX_FAILURES_AT_ONCE:
             raise SourceUnusable(f"{failures} items in a row failed; see the messages of the run")
     return problem

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from kb_knowledge.sources.frontier import Frontier, FrontierItem
 from kb_knowledge.sources.mcp_transport import TIMEOUT_S, create_mcp_http
-from kb_knowledge.sources.parse_item import ItemParser, ItemUnreadable
+from kb_knowledge.sources.parse_item import HTML, ItemParser, ItemUnreadable
 from kb_knowledge.sources.read_items import ReadItem, SourceUnusable
 from kb_knowledge.sources.record_item import ItemRecorder
 from kb_knowledge.sources.source_items import ItemOutcome, SourceItem
@@ -26,7 +26,6 @@ MAX_LISTED: Final = 5_000
 """Number of resources of a server that are looked at."""
 MAX_URI_CHARACTERS: Final = 2_000
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _CLIENT: Final = Implementation(name="knowledge-bases", version="1")
 
 # The library logs what a server has sent.
@@ -84,24 +83,34 @@ class McpResources:
         try:
             async with _answers():
                 answer = await self._client.read_resource(item.address, cache_mode="bypass")
-            texts = [await self._text(part) for part in answer.contents if isinstance(part, TextResourceContents)]
+            read = [await self._read_part(part) for part in answer.contents if isinstance(part, TextResourceContents)]
         except (_CallFailed, ItemUnreadable) as failed:
             return ReadItem(ItemOutcome.FAILED, key=key, message=str(failed))
-        text = "\n\n".join(filter(None, texts))
+        text = "\n\n".join(text for text, _ in read if text)
+        warnings = tuple(dict.fromkeys(warning for _, part_warnings in read for warning in part_warnings))
         if not text:
             return ReadItem(ItemOutcome.SKIPPED)
         recorded = await self._recorder.record(
-            SourceItem(item.address, _title(resource), text, url=_web_address(item.address)), known=known
+            SourceItem(item.address, _title(resource), text, url=_web_address(item.address)),
+            known=known,
+            warnings=warnings,
         )
-        return ReadItem(recorded.outcome, key=item.address, message=recorded.problem, bytes_read=len(text.encode()))
+        return ReadItem(
+            recorded.outcome,
+            key=item.address,
+            message=recorded.problem,
+            bytes_read=len(text.encode()),
+            warnings=warnings,
+        )
 
-    async def _text(self, part: TextResourceContents) -> str:
+    async def _read_part(self, part: TextResourceContents) -> tuple[str, tuple[str, ...]]:
+        """Return the text of a part, with what the parser says of it."""
         # A lone surrogate can be in JSON and in no text.
         text = part.text.encode("utf-8", "replace").decode().replace("\0", "")
-        if part.mime_type in _HTML:
+        if part.mime_type in HTML:
             parsed = await self._parser.parse_page(text.encode(), media_type="text/html", charset="utf-8", name="page")
-            return parsed.text
-        return text.strip()
+            return parsed.text, parsed.warnings
+        return text.strip(), ()
 
 
 @asynccontextmanager

@@ -18,17 +18,16 @@ class Removals:
     """Number of entries that stay although their items are gone, because they are too many."""
 
 
-def removals(known: Collection[str], seen: Collection[str], *, run_is_ok: bool) -> Removals:
-    """Decide what is deleted at the end of a run.
+def removals(known: Collection[str], seen: Collection[str], *, moved: Collection[str] = ()) -> Removals:
+    """Decide what is deleted at the end of a run that has read all of the source.
 
     Args:
         known: keys of all entries of the source.
-        seen: keys that the run has found.
-        run_is_ok: whether the run has read all of the source. If not, an item may only seem to be gone.
+        seen: keys that the run has found, or asked for without learning that they are gone.
+        moved: keys whose texts the run has found under other keys. Nothing is lost with them.
     """
-    if not run_is_ok:
-        return Removals(())
-    gone = tuple(sorted(set(known) - set(seen)))
-    if len(gone) > ALWAYS_ALLOWED and len(gone) > MAX_SHARE * len(known):
-        return Removals((), withheld=len(gone))
-    return Removals(gone)
+    gone = set(known) - set(seen)
+    lost = gone - set(moved)
+    if len(lost) > ALWAYS_ALLOWED and len(lost) > MAX_SHARE * len(known):
+        return Removals(tuple(sorted(gone - lost)), withheld=len(lost))
+    return Removals(tuple(sorted(gone)))

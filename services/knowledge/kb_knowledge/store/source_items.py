@@ -1,12 +1,13 @@
 """`source_items`: what runs have read of sources, with the ids of the entries, so that the next reads what is new."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel
 
-from kb_knowledge.sources.source_items import KnownItem, Validators
+from kb_knowledge.sources.source_items import KnownItem, KnownPart, Validators
 from kb_knowledge.store.keys import SourceKey
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.rows import RowMapper
@@ -19,7 +20,14 @@ def _validators(stored: Row) -> Validators:
     return Validators(stored.get("etag"), stored.get("last_modified"))
 
 
-_ROWS: Final = RowMapper(KnownItem, convert={"validators": _validators, "links": tuple})
+def _parts(stored: Sequence[Row]) -> tuple[KnownPart, ...]:
+    return tuple(map(_PARTS.read, stored))
+
+
+_PARTS: Final = RowMapper(KnownPart)
+_ROWS: Final = RowMapper(
+    KnownItem, convert={"validators": _validators, "links": tuple, "parts": _parts, "warnings": tuple}
+)
 
 
 class StoredItems:
@@ -41,12 +49,19 @@ class StoredItems:
             "validators": {"etag": item.validators.etag, "last_modified": item.validators.last_modified},
             "links": list(item.links),
             "reader_version": item.reader_version,
+            "parts": [asdict(part) for part in item.parts],
+            "text_digest": item.text_digest,
+            "warnings": list(item.warnings),
         }
         await self._rows.update_one(self._identity(item.key), {"$set": fields}, upsert=True)
 
-    async def find_keys(self) -> Sequence[tuple[str, str]]:
-        rows = self._rows.find(self._source, {"key": 1, "entry_id": 1})
-        return [(row["key"], row["entry_id"]) async for row in rows]
+    async def find_text_states(self) -> Mapping[str, str]:
+        rows = self._rows.find(self._source, {"key": 1, "entry_id": 1, "digest": 1, "text_digest": 1})
+        return {row["key"]: _ROWS.read(row).text_state async for row in rows}
+
+    async def find_entry_ids(self) -> Mapping[str, Sequence[str]]:
+        rows = self._rows.find(self._source, {"key": 1, "entry_id": 1, "digest": 1, "parts": 1})
+        return {row["key"]: [part.entry_id for part in _ROWS.read(row).stored_parts] async for row in rows}
 
     async def delete(self, key: str) -> None:
         await self._rows.delete_one(self._identity(key))

@@ -80,6 +80,8 @@ class SourceRun:
     """Number of entries that were deleted, because their items are gone."""
     withheld: int = 0
     """Number of entries that stay although their items are gone, because they are too many."""
+    warnings: int = 0
+    """Number of items whose text has a warning."""
     bytes_read: int = 0
     messages: tuple[str, ...] = ()
     preview: tuple[Mapping[str, Any], ...] = ()
@@ -256,6 +258,7 @@ class RunEnd:
     bytes_read: int
     removed: int = 0
     withheld: int = 0
+    warnings: int = 0
     cancelled: bool = False
     preview: tuple[Mapping[str, Any], ...] = ()
 
@@ -269,6 +272,7 @@ async def finish(database: Database, session: MongoSession, run: SourceRun, *, e
         "bytes_read": end.bytes_read,
         "removed": end.removed,
         "withheld": end.withheld,
+        "warnings": end.warnings,
         "cancelled": end.cancelled,
         "preview": list(end.preview),
         "finished_at": "$$NOW",

@@ -12,6 +12,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.schema import create_indexes
 from tests.conftest import begin_drop
 from tests.indexes import delete_everything
+from tests.integration.knowledge.sources.small_site import SmallSite, serve_small_site
 from tests.integration.knowledge.sources.source_runs import Sources
 from tests.integration.knowledge.sources.web_site import WebSite, serve_site
 
@@ -19,6 +20,12 @@ from tests.integration.knowledge.sources.web_site import WebSite, serve_site
 @pytest.fixture
 async def site() -> AsyncIterator[WebSite]:
     async with serve_site(WebSite(pages=20)) as served:
+        yield served
+
+
+@pytest.fixture
+async def small_site() -> AsyncIterator[SmallSite]:
+    async with serve_small_site(SmallSite()) as served:
         yield served
 
 

@@ -1,6 +1,6 @@
 """Sources of one organization, and a runner that carries out their runs in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,10 @@ from kb_shared.secrets.key_ring import KeyRing
 KEY_RING = KeyRing({"k": bytes(32)})
 
 
+class Killed(Exception):
+    """Ends a runner at a failpoint, without a chance to tidy up."""
+
+
 @dataclass
 class Entries:
     """Stores entries in memory, as the service does: by key, and without an event for the same content."""
@@ -31,13 +35,21 @@ class Entries:
     events: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
 
-    async def write(self, item: SourceItem) -> str:
-        if "BEGIN PRIVATE KEY" in item.text:
+    def entry_id_of(self, key: str) -> str:
+        return f"entry of {key}"
+
+    async def check(self, parts: Sequence[SourceItem]) -> None:
+        if any("BEGIN PRIVATE KEY" in part.text for part in parts):
             raise ContentRefused("private-key")
+
+    async def write(self, item: SourceItem) -> str:
         if self.items.get(item.key) != item:
             self.events.append(item.key)
         self.items[item.key] = item
-        return f"entry of {item.key}"
+        return self.entry_id_of(item.key)
+
+    async def exists(self, entry_id: str) -> bool:
+        return entry_id.removeprefix("entry of ") in self.items
 
     async def delete(self, entry_id: str) -> None:
         key = entry_id.removeprefix("entry of ")

@@ -75,7 +75,7 @@ async def test_what_of_a_file_was_not_read_is_a_message_of_the_run(sources: Sour
         ("a.docx", with_macros(a_document("Text."))),
         ("a.txt", bytes(range(32)) * 100),
         ("a.html", b"<div>" * 30_000),
-        ("a.txt", b"word " * 50_000),
+        ("a.txt", b"word " * 900_000),
     ],
 )
 async def test_a_hostile_file_is_a_failed_item(sources: Sources, filename: str, content: bytes) -> None:

@@ -1,0 +1,102 @@
+"""Tells a page that stands in for another, such as a login that answers with 200, from the page. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kb_knowledge.sources.page_signs import PageSigns
+
+_MOST_WORDS: Final = 120
+"""A page that begins with a login and has more words than this says something of its own."""
+_MOST_WORDS_OF_A_NOTICE: Final = 60
+_MOST_WORDS_AROUND_A_PASSWORD: Final = 25
+_LOOKED_AT_CHARACTERS: Final = 2_000
+_NEEDS_SCRIPTS: Final = re.compile(
+    r"java ?script\W{1,3}(is |must be |needs? to be |has to be |muss |ist |doit être |est |debe estar |está |è )?"
+    r"(not )?(enabled?|disabled|required|necessary|aktivier|deaktivier|erforderlich|benötigt|activé|désactivé"
+    r"|nécessaire|habilitado|desactivado|necesario|abilitato|disabilitato|necessario|ingeschakeld|vereist)"
+    r"|(enable|requires?|without|turn on|switch on|needs?|aktivieren sie|benötigt|ohne|activer|activez|habilit\w{1,4}"
+    r"|abilit\w{1,4}|attiva\w{0,3}|necesita|schakel) (your |the |bitte )?java ?script"
+    r"|^\W*(loading|please wait|wird geladen|bitte warten|chargement|cargando|caricamento)\W*$",
+    re.IGNORECASE,
+)
+_CHALLENGE: Final = re.compile(
+    r"(verify|verifying|confirm|prove) (that )?you('re| are) (a )?(human|not a robot)|are you (a human|a robot|human)"
+    r"|i'm not a robot|checking (if the site connection is secure|your browser)|^just a moment"
+    r"|(complete|solve) (the|this|a) captcha|unusual (traffic|activity) from|kein roboter|security check to access"
+    r"|ddos protection by|incapsula incident",
+    re.IGNORECASE,
+)
+_LOGIN: Final = re.compile(
+    r"\W*(please |bitte )?(sign[ -]?in|log[ -]?in|login|log on|anmelden|anmeldung|einloggen|(se )?connecter"
+    r"|connexion|iniciar sesión|accedi|inloggen|aanmelden|(your )?session (has )?expired|access denied"
+    r"|authentication required)\b",
+    re.IGNORECASE,
+)
+_AWAY: Final = re.compile(
+    r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode|^\W*under maintenance"
+    r"|(currently|site is|we are|we're|is now) (under|in|undergoing|performing)( \w{1,20}){0,2} maintenance"
+    r"|(be|come) (right )?back (online |up )?(soon|shortly|later|in a )|(temporarily|currently) (unavailable|offline)"
+    r"|service unavailable|wartungsarbeiten|wartungsmodus|wegen wartung"
+    r"|(derzeit|vorübergehend) nicht (erreichbar|verfügbar)|en maintenance|en mantenimiento|in manutenzione"
+    r"|in onderhoud|bad gateway|internal server error|gateway time-?out",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT_FOUND: Final = re.compile(
+    r"^\W*(error |fehler )?404\W*$|\b404\W{1,3}(not found|error|page|file)|(error|fehler) 404"
+    r"|(page|seite|document|file)( you \w{1,12}( for)?)? (was |wurde |is |could |konnte )?(not|nicht|cannot|can't) "
+    r"(be )?(found|gefunden)\b|page introuvable|página no encontrada|pagina non trovata"
+    r"|pagina niet gevonden|page (is )?no longer (available|exists)|page (does not|doesn't) exist",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    reason: str
+    is_usual: bool = False
+    """True of pages that sites have among others, such as one for the login or one with pictures only."""
+
+
+_ASKS_FOR_LOGIN: Final = StandIn("it asks for a login, which the crawler does not have", is_usual=True)
+_IS_CHALLENGE: Final = StandIn("the server asks whether a person reads it (captcha), and the crawler can't answer")
+_IS_BLANK: Final = StandIn("it has no text without scripts (JavaScript), which the crawler does not run")
+_LACKS_SCRIPTS: Final = StandIn("its text needs scripts (JavaScript), which the crawler does not run")
+_IS_AWAY: Final = StandIn("it says that the site is away or under maintenance, with the status 200")
+_IS_NOT_THERE: Final = StandIn("it says that the page is not there, with the status 200 instead of 404", is_usual=True)
+HAS_NO_TEXT: Final = StandIn("it has no text", is_usual=True)
+
+
+def find_stand_in(
+    title: str, text: str, *, signs: PageSigns, headers: Mapping[str, str], replaces: bool
+) -> StandIn | None:
+    """Return what a page is instead of a page with a text; None if it is one.
+
+    Args:
+        title: of the page.
+        text: that was found in it.
+        signs: that were found in it.
+        headers: of the answer; names are in lower case.
+        replaces: whether another text of the page is stored. Then a notice counts as what it says that it is.
+    """
+    words = len(text.split())
+    if "challenge" in headers.get("cf-mitigated", "").lower():
+        return _IS_CHALLENGE
+    if not words:
+        return _IS_BLANK if signs.has_scripts else HAS_NO_TEXT
+    first_line = text.lstrip("# \n").partition("\n")[0]
+    is_login = _LOGIN.match(title) is not None or _LOGIN.match(first_line) is not None
+    if signs.asks_for_password and words <= (_MOST_WORDS if is_login else _MOST_WORDS_AROUND_A_PASSWORD):
+        return _ASKS_FOR_LOGIN
+    if words > _MOST_WORDS_OF_A_NOTICE:
+        return None
+    beginning = f"{title}\n{text}"[:_LOOKED_AT_CHARACTERS]
+    rules = (
+        (_IS_CHALLENGE, signs.has_scripts and _CHALLENGE.search(beginning)),
+        (_LACKS_SCRIPTS, signs.has_scripts and _NEEDS_SCRIPTS.search(text)),
+        (_ASKS_FOR_LOGIN, replaces and is_login),
+        (_IS_AWAY, replaces and _AWAY.search(beginning)),
+        (_IS_NOT_THERE, _NOT_FOUND.search(beginning if replaces else f"{title}\n{first_line}")),
+    )
+    return next((stand_in for stand_in, applies in rules if applies), None)
