@@ -143,10 +143,11 @@ async def test_a_run_is_followed_until_it_ends(reader: httpx.AsyncClient, api: F
     page = (await reader.get(SOURCE)).text
     assert 'id="poll"' not in page
     assert page.count('datetime="2026-02-0') == 3, "the next three times"
-    api.answers[f"GET /knowledge-sources/{SOURCE_ID}/runs"]["runs"][0]["status"] = "running"
+    api.answers[f"GET /knowledge-sources/{SOURCE_ID}/runs"]["runs"][0] |= {"status": "running", "warnings": 2}
     part = (await reader.get(SOURCE, headers={"HX-Request-Type": "partial"})).text
     assert 'id="poll"' in part
     assert f"{SOURCE}/runs/{RUN_ID}/cancel" in part
+    assert "2 items with a warning about the text" in part
     assert 'disabled title="Your API key lacks the scope admin."' in part
 
 

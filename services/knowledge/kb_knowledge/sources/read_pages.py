@@ -22,7 +22,7 @@ from kb_knowledge.sources.read_items import ReadItem
 from kb_knowledge.sources.record_item import ItemRecorder
 from kb_knowledge.sources.robots_tags import read_robots_tags
 from kb_knowledge.sources.source_items import ItemOutcome, KnownItem, SourceItem
-from kb_knowledge.sources.stand_in_pages import HAS_NO_TEXT, find_stand_in
+from kb_knowledge.sources.stand_in_pages import find_stand_in
 from kb_shared import failpoints
 
 _MAX_KNOWN_LINKS: Final = 500
@@ -192,8 +192,6 @@ class WebPageReader:
         stand_in = find_stand_in(read.title, read.text, signs=signs, headers=fetched.headers, replaces=is_changed)
         if stand_in is not None and is_changed and (known := await self._forget_if_deleted(known)) is None:
             stand_in = find_stand_in(read.title, read.text, signs=signs, headers=fetched.headers, replaces=False)
-        if stand_in is HAS_NO_TEXT and known is None and found:
-            return ReadItem(ItemOutcome.SKIPPED, message=stand_in.reason, bytes_read=size, found=found)
         if stand_in is not None and (known is None or is_changed):
             return await self._unread(
                 item, stand_in.reason, known, bytes_read=size, found=found, is_usual=stand_in.is_usual

@@ -18,6 +18,8 @@ from kb_knowledge.sources.source_items import (
 from kb_knowledge.sources.split_item import split_item
 from kb_shared import failpoints
 
+_BEING_CHANGED: Final = "being changed"
+"""Digest of a part whose entry exists, with its former text or with its new one."""
 _MAX_WARNINGS: Final = 10
 """Number of warnings of an item that are kept for runs in which it is not sent again."""
 
@@ -84,7 +86,9 @@ class ItemRecorder:
         changed = [part for part in parts if part.key not in stored or stored[part.key].digest != part.digest]
         await self.entries.check(changed)
         # After a crash, the next run asks for the whole item, and knows each entry that may have been stored.
-        begun = {part.key: replace(wanted[part.key], digest="") for part in changed}
+        begun = {
+            part.key: replace(wanted[part.key], digest=_BEING_CHANGED if part.key in stored else "") for part in changed
+        }
         unfinished = replace(row, digest="", validators=Validators())
         await self.known_items.put(replace(unfinished, parts=tuple({**stored, **begun}.values())))
         written = dict(stored)

@@ -41,7 +41,10 @@ class ContentRefused(ItemRefused):
     """A text that looks as if it contained a secret. `pattern` is the name of what it looks like, never the text."""
 
     def __init__(self, pattern: str) -> None:
-        super().__init__(f"its content matches the pattern {pattern!r} of secrets; remove the secret at the source")
+        super().__init__(
+            f"its content matches the pattern {pattern!r} of secrets; remove the secret at the source, or, if it is "
+            "none, write the entry by hand with an override_reason"
+        )
         self.pattern = pattern
 
 
@@ -80,7 +83,7 @@ class KnownPart:
     key: str
     entry_id: str
     digest: str
-    """Digest of its title and text; empty if a run was about to store it."""
+    """Digest of its title and text; empty if a run was about to create its entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ _IS_BLANK: Final = StandIn("it has no text without scripts (JavaScript), which t
 _LACKS_SCRIPTS: Final = StandIn("its text needs scripts (JavaScript), which the crawler does not run")
 _IS_AWAY: Final = StandIn("it says that the site is away or under maintenance, with the status 200")
 _IS_NOT_THERE: Final = StandIn("it says that the page is not there, with the status 200 instead of 404", is_usual=True)
-HAS_NO_TEXT: Final = StandIn("it has no text", is_usual=True)
+_HAS_NO_TEXT: Final = StandIn("it has no text", is_usual=True)
 
 
 def find_stand_in(
@@ -84,7 +84,7 @@ def find_stand_in(
     if "challenge" in headers.get("cf-mitigated", "").lower():
         return _IS_CHALLENGE
     if not words:
-        return _IS_BLANK if signs.has_scripts else HAS_NO_TEXT
+        return _IS_BLANK if signs.has_scripts else _HAS_NO_TEXT
     first_line = text.lstrip("# \n").partition("\n")[0]
     is_login = _LOGIN.match(title) is not None or _LOGIN.match(first_line) is not None
     if signs.asks_for_password and words <= (_MOST_WORDS if is_login else _MOST_WORDS_AROUND_A_PASSWORD):

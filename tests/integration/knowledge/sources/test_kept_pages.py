@@ -182,8 +182,8 @@ async def test_a_run_that_is_killed_while_it_decides_about_one_text_for_many_pag
 
 async def test_pages_behind_many_links_are_all_read(sources: Sources, small_site: SmallSite) -> None:
     paths = [f"/{number}" for number in range(1, 90)]
-    small_site.pages = {path: page(f"Page {path}", f"Text {path}.", "/", *paths[:70]) for path in paths}
-    small_site.pages["/"] = page("All", "All of them.", *paths[:70])
-    small_site.pages["/70"] = page("Page /70", "Text.", *paths)
+    small_site.pages = {path: page(f"Page {path}", f"Text {path}.", "/", *paths[:75]) for path in paths}
+    small_site.pages["/"] = page("All", "All of them.", *paths[:75])
+    small_site.pages["/75"] = page("Page /75", "Text.", *paths)
     run = await sources.run(await sources.crawl(small_site.url, depth=3))
     assert (run.status, run.counts) == (SourceRunStatus.OK, {"created": 90})

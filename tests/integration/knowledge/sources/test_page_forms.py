@@ -47,10 +47,13 @@ async def test_a_first_page_that_leads_on_by_itself_is_followed(
     assert "Wait." not in str(sources.entries.items)
 
 
-async def test_a_first_page_that_is_a_picture_with_links_is_no_failure(sources: Sources, small_site: SmallSite) -> None:
+async def test_the_links_of_a_first_page_without_text_are_followed_and_the_run_says_so(
+    sources: Sources, small_site: SmallSite
+) -> None:
     small_site.pages = {"/": SentPage('<a href="/harbour"><img src="port.png"></a>'), "/harbour": HARBOUR}
     run = await sources.run(await sources.crawl(small_site.url))
-    assert (run.status, run.counts) == (SourceRunStatus.OK, {"skipped": 1, "created": 1})
+    assert (run.status, run.counts) == (SourceRunStatus.PARTIAL, {"failed": 1, "created": 1})
+    assert run.error == "the first page was not read: it has no text"
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,12 @@ def test_a_run_that_is_waited_for_says_how_it_ended(
     kb: CommandRunner, monkeypatch: pytest.MonkeyPatch, outcome: str, status: int
 ) -> None:
     monkeypatch.setattr(source_runs, "POLL_S", 0)
-    server = SourceServer(WAITING, RUN | {"status": "running"}, RUN | {"status": outcome})
+    server = SourceServer(WAITING, RUN | {"status": "running"}, RUN | {"status": outcome, "warnings": 3})
     result = kb(server.answer, "knowledge", "sources", "run", SOURCE["source_id"], "--wait")
     assert (result.status, server.states) == (status, [])
     assert RUN["messages"][0] in result.printed
     assert "38 unchanged" in result.printed
+    assert "items with warnings" in result.printed
 
 
 def test_only_a_run_that_has_not_ended_is_cancelled(kb: CommandRunner) -> None:
