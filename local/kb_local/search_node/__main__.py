@@ -69,6 +69,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="mean time between refreshes, which may cut a transaction (a quarter of the lag)",
     )
     parser.add_argument("--build-delay", type=_milliseconds, default=0, metavar="MS", help="least time of a build")
+    parser.add_argument(
+        "--status-delay",
+        type=_milliseconds,
+        default=0,
+        metavar="MS",
+        help="time between two publications of the statuses of indexes; 30000 on self-managed MongoDB (0: at once)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the refreshes' random times and cuts")
     return parser.parse_args(arguments)
 
@@ -103,6 +110,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         lag_s=parsed.lag / 1000,
         refresh_s=refresh_ms / 1000,
         build_s=parsed.build_delay / 1000,
+        status_s=parsed.status_delay / 1000,
         seed=parsed.seed,
     )
     stopped = asyncio.Event()

@@ -25,6 +25,8 @@ SNOWBALL_LANGUAGES = (
     *("armenian", "basque", "catalan", "danish", "dutch", "finnish", "french", "german", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish"),
 )
+# Lucene has the older rules for Dutch, which Snowball calls so today.
+STEMMERS = {"dutch": "dutch_porter"}
 # Atlas has these, too: they are distinguished from unknown names.
 UNSUPPORTED_LANGUAGES = (
     *("arabic", "bengali", "brazilian", "bulgarian", "chinese", "cjk", "czech", "galician", "greek", "hindi"),
@@ -115,12 +117,14 @@ def _english(word: str) -> str | None:
     return None if word in ENGLISH_STOP_WORDS else stem(word)
 
 
-def _unless_stop_word(word: str) -> str | None:
-    return None if word in ENGLISH_STOP_WORDS else word
+def stemmer(name: str) -> Callable[[str], str]:
+    """Return the stemmer of this name in Lucene's Snowball."""
+    stem_word: Callable[[str], str] = Stemmer.Stemmer(STEMMERS.get(name, name)).stemWord
+    return stem_word
 
 
 def _snowball(language: str) -> Analyzer:
-    return FilteringAnalyzer(split_words, Stemmer.Stemmer(language).stemWord)
+    return FilteringAnalyzer(split_words, stemmer(language))
 
 
 ANALYZERS: dict[str, Analyzer] = {
@@ -128,7 +132,6 @@ ANALYZERS: dict[str, Analyzer] = {
     "lucene.keyword": _KeywordAnalyzer(),
     "lucene.simple": SplittingAnalyzer(_LETTERS.findall),
     "lucene.whitespace": _Whitespace(),
-    "lucene.stop": FilteringAnalyzer(_LETTERS.findall, _unless_stop_word),
     "lucene.english": FilteringAnalyzer(split_words, _english),
     **{f"lucene.{language}": _snowball(language) for language in SNOWBALL_LANGUAGES},
 }

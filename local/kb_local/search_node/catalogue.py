@@ -15,6 +15,7 @@ from kb_local.search_node.builds import IndexBuilds
 from kb_local.search_node.change_feed import COLLECTION_ENDS, ChangeFeed, Namespace, RawDocument
 from kb_local.search_node.definition_store import DefinitionStore, StoredIndex, until_done
 from kb_local.search_node.definitions import IndexDefinition, IndexType, type_of
+from kb_local.search_node.dropped_indexes import DroppedIndexes
 from kb_local.search_node.errors import CommandError, index_not_found, search_error
 from kb_local.search_node.generation import BuiltIndex, DefinitionVersion, GenerationState
 from kb_local.search_node.index_table import IndexTable
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 DOCUMENT_CHANGES = ("insert", "update", "replace", "delete")
 # What Atlas calls the state of an index that can't be queried yet.
 INTERNAL_STATES = {
-    GenerationState.PENDING: "NOT_STARTED",
     GenerationState.BUILDING: "INITIAL_SYNC",
     GenerationState.FAILED: "FAILED",
 }
@@ -57,10 +57,12 @@ class Catalogue:
 
     def __init__(self, client: AsyncMongoClient[RawDocument], *, delays: Delays, shared: bool) -> None:
         self._shared = shared
+        self._delays = delays
         self._store = DefinitionStore(client)
         self._feed = ChangeFeed(client, on_event=self._on_event, on_definition=self._on_definition, on_gap=self._on_gap)
         self._builds = IndexBuilds(client, store=self._store, feed=self._feed, delays=delays)
         self._table = IndexTable()
+        self._dropped = DroppedIndexes(delays.lag_s)
         # Commands that change definitions go one after the other.
         self._changing = asyncio.Lock()
         # Ids never return, so that a row read before its removal is known to be old.
@@ -74,6 +76,14 @@ class Catalogue:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_definitions())
             tasks.create_task(self._feed.run())
+            if self._delays.status_s:
+                tasks.create_task(self._publish_statuses())
+
+    async def _publish_statuses(self) -> None:
+        while True:
+            await asyncio.sleep(self._delays.status_s)
+            for index in self._table.all:
+                index.publish()
 
     async def close(self) -> None:
         for task in self._background:
@@ -87,14 +97,20 @@ class Catalogue:
         Waits for one that could be queried before and is not built here yet: after a restart of the node, or because
         another node was faster. A real deployment shows no such gap.
 
+        Also none while nobody has begun to build it: a real deployment needs a second to notice a new index.
+
         Raises:
             CommandError: the index was never built yet.
         """
         await self.loaded.wait()
         if (index := self._table.named(namespace, name)) is None or not index.queryable:
             await self._load_changes_of_others(namespace)
+        if self._table.named(namespace, name) is None:
+            return self._dropped.find(namespace, name)
         while (index := self._table.named(namespace, name)) is not None:
             if not index.queryable:
+                if index.status == GenerationState.PENDING:
+                    return None
                 state = INTERNAL_STATES[GenerationState(index.status)]
                 kind = "vector" if type_of(index.latest.definition) == "vectorSearch" else "search"
                 raise search_error(f"cannot query {kind} index {name} while in state {state}")
@@ -112,7 +128,12 @@ class Catalogue:
     async def listing(self, namespace: Namespace, selector: Selector) -> list[RawDocument]:
         await self.loaded.wait()
         await self._load_changes_of_others(namespace)
-        return [index.describe() for index in self._table.list_indexes(namespace) if selector.matches(index)]
+        is_delayed = self._delays.status_s > 0
+        return [
+            index.describe(is_delayed=is_delayed)
+            for index in self._table.list_indexes(namespace)
+            if selector.matches(index)
+        ]
 
     async def type_of(self, namespace: Namespace, selector: Selector) -> IndexType:
         return type_of((await self._find_one(namespace, selector)).latest.definition)
@@ -131,10 +152,10 @@ class Catalogue:
             return [await self._ensure(namespace, collection_id, request=request) for request in requests]
 
     async def update(self, namespace: Namespace, selector: Selector, *, definition: IndexDefinition) -> None:
-        """Build the index again by another definition; the one before serves until that is done."""
+        """Build the index again, also by an equal definition; the one before serves until that is done."""
         async with self._changing:
             index = await self._find_one(namespace, selector)
-            while index.latest.definition != definition:
+            while True:
                 latest = _version(index.latest.number + 1, definition)
                 if await self._store.set_latest(index.id, latest):
                     # At once: no list may show the new version as READY before it is built.
@@ -148,6 +169,8 @@ class Catalogue:
         async with self._changing:
             index = await self._find_one(namespace, selector)
             await self._store.remove(index.id)
+            if index.main is not None and index.main.built.is_set():
+                self._dropped.add(index, index.main.index)
             self._forget(index.id)
 
     async def _find_one(self, namespace: Namespace, selector: Selector) -> SearchIndex:

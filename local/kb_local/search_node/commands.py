@@ -117,7 +117,7 @@ class CatalogueSearches:
             case VectorIndex() as index:
                 return await index.search(query)
             case TextIndex():
-                raise search_error(f"Cannot execute $vectorSearch over search index '{query.index}'")
+                raise search_error(f'{query.path} must be indexed as "vector".')
         return NO_HITS
 
     async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> TextAnswer:
@@ -128,7 +128,7 @@ class CatalogueSearches:
                 return index.search(query, most=most)
             case VectorIndex():
                 raise search_error(f"Cannot execute $search over vectorSearch index '{query.index}'")
-        return TextAnswer(NO_HITS, 0)
+        return TextAnswer(NO_HITS, 0, has_index=False)
 
 
 def _index_request(specification: object, number: int) -> IndexRequest:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import Stemmer
-
 from kb_local.search_node.analyzers import (
     SNOWBALL_LANGUAGES,
     Analyzer,
     FilteringAnalyzer,
     SplittingAnalyzer,
+    stemmer,
     without_possessive,
 )
 from kb_local.search_node.arguments import Arguments
@@ -119,8 +118,7 @@ def _snowball(source: Arguments) -> TokenFilter:
     name = source.text("stemmerName")
     if name not in STEMMER_NAMES:
         raise not_implemented(f"the Snowball stemmer {name}")
-    stemmed: TokenFilter = Stemmer.Stemmer(name).stemWord
-    return stemmed
+    return stemmer(name)
 
 
 def _regex(source: Arguments) -> TokenFilter:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from kb_local.search_node.errors import search_error
 from kb_local.search_node.values import FilterKey, filter_key
 
+OPERATORS = ("$gt", "$gte", "$lt", "$lte", "$eq", "$ne", "$in", "$nin", "$exists", "$not")
 RangeOperator = Literal["$gt", "$gte", "$lt", "$lte"]
 
 
@@ -48,7 +49,7 @@ FilterClause = AllOfFilter | AnyOfFilter | NotFilter | OneOfFilter | RangeFilter
 def parse_filter(source: object, where: str = "filter") -> FilterClause:
     """Read a filter document; `where` names it in error texts."""
     if not isinstance(source, dict):
-        raise search_error(f'"{where}" must be a document')
+        raise search_error(f"{where} must be a document")
     return AllOfFilter(tuple(_clause(key, value, where=where) for key, value in source.items()))
 
 
@@ -94,7 +95,7 @@ def _operator_clause(path: str, operator: str, *, value: Any, where: str) -> Fil
                 raise search_error(f'"{where_operator}" must be a document of operators')
             clause = NotFilter(_path_clause(path, value, where=where_operator))
         case _:
-            raise search_error(f'"{where}" unrecognized field "{operator}"')
+            raise search_error(f'"{where}" at least one of [{", ".join(OPERATORS)}] must be present')
     return NotFilter(clause) if operator in ("$ne", "$nin") else clause
 
 

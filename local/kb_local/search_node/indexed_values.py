@@ -15,7 +15,7 @@ from kb_local.search_node.text_definitions import (
     StringField,
     TextDefinition,
 )
-from kb_local.search_node.values import FilterKey, filter_key
+from kb_local.search_node.values import FilterKey, stored_key
 
 # A longer array of numbers without a mapping is treated as an embedding, whose numbers are not searched for.
 LONGEST_NUMBERS = 100
@@ -60,6 +60,12 @@ class IndexedValues:
         (key,) = self.as_stored(path, [bound.key])
         return Bound(key, bound.inclusive)
 
+    def check_comparable(self, path: str, keys: Iterable[FilterKey]) -> None:
+        """Refuse to compare strings at a path that is analyzed, or not indexed."""
+        mapping = self._mapping_at(path)
+        if any(kind == "string" for kind, _ in keys) and (mapping is None or not mapping.token):
+            raise search_error(f"Path '{path}' needs to be indexed as token")
+
     def check_sortable(self, path: str) -> None:
         if self._mapping_at(path) is None:
             raise search_error(f"{path} is not indexed as sortable")
@@ -95,14 +101,12 @@ class IndexedValues:
             return
         if isinstance(value, str) and mapping.text is not None:
             self._analyze(value, mapping.text, path=path, found=found)
-        key = filter_key(value)
+        key = stored_key(value)
         if key is not None and _is_indexed(key, mapping):
             found.keys.setdefault(path, []).append(_token(mapping, key))
 
     def _analyze(self, text: str, settings: StringField, *, path: str, found: DocumentValues) -> None:
         for name, of_field in ((None, settings), *settings.multi.items()):
-            if of_field.longest is not None and len(text) > of_field.longest:
-                continue
             key = TextKey(path, name)
             self.settings[key] = of_field
             terms = self._definition.index_analyzer(of_field).terms(text)

@@ -111,7 +111,16 @@ def _range(operator: Arguments) -> SearchClause:
         raise operator.refusal("must specify at least one of [lt, lte, gt, gte]")
     if lower is not None and upper is not None and lower.key[0] != upper.key[0]:
         raise operator.refusal("bounds must be of the same type")
+    if lower is not None and upper is not None:
+        _check_order(operator, lower, upper=upper)
     return RangeClause(_paths(operator), lower, upper)
+
+
+def _check_order(operator: Arguments, lower: Bound, *, upper: Bound) -> None:
+    if lower.key[1] > upper.key[1]:
+        raise operator.refusal("gt/gte must not be greater than lt/lte")
+    if lower.key[1] == upper.key[1] and not (lower.inclusive and upper.inclusive):
+        raise operator.refusal("bounds must both be inclusive if they are equal")
 
 
 def _bound(operator: Arguments, *, exclusive: str, inclusive: str) -> Bound | None:
@@ -189,7 +198,7 @@ def _paths(operator: Arguments) -> tuple[str, ...]:
     paths = []
     for path in _text_paths(operator):
         if isinstance(path, WildcardPath):
-            raise operator.refusal("cannot have wildcards in path definition for this operator")
+            raise operator.refusal("is required", "path.value")
         if path.multi is not None:
             raise operator.refusal("multi field not permitted for this operator")
         paths.append(path.name)

@@ -118,7 +118,9 @@ async def _head(pipeline: list[Stage], namespace: Namespace, *, searches: Search
     if SEARCH_META in first:
         query = parse_text_query(first[SEARCH_META])
         found = await searches.text(namespace, query, most=0)
-        return [{"$documents": [{"$literal": {"count": query.count.match_counts(found.matches)}}]}], pipeline[1:]
+        # Without an index the count is a total, whatever was asked for.
+        count = query.count.match_counts(found.matches) if found.has_index else {"total": 0}
+        return [{"$documents": [{"$literal": {"count": count}}]}], pipeline[1:]
     return [], pipeline
 
 

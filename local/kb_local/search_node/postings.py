@@ -17,11 +17,10 @@ from kb_local.search_node.filters import (
     RangeFilter,
 )
 from kb_local.search_node.row_lists import Mask
-from kb_local.search_node.values import FilterKey, filter_key, values_at
+from kb_local.search_node.values import FilterKey, stored_key, values_at
 
 # What a row without the field is filed under; no value of a document has this type.
 ABSENT: FilterKey = ("absent", 0)
-NULL: FilterKey = ("null", 0)
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
@@ -82,11 +81,6 @@ class Postings:
                 return self._range(path, comparison, bound=bound, rows=rows)
 
     def _one_of(self, path: str, keys: tuple[FilterKey, ...], *, rows: int) -> Mask:
-        if NULL in keys:
-            # Whether a field is null can be asked of any path, declared or not; none is indexed then.
-            if path not in self._rows:
-                return np.ones(rows, bool)
-            return self._rows_with_value(path, NULL, rows=rows) | self._rows_with_value(path, ABSENT, rows=rows)
         self._check_declared(path)
         if len(keys) == 1:
             return self._rows_with_value(path, keys[0], rows=rows)
@@ -125,4 +119,4 @@ def _keys_of(document: Mapping[str, Any], path: str) -> set[FilterKey]:
     if not found:
         return {ABSENT}
     flat = (element for value in found for element in (value if isinstance(value, list) else [value]))
-    return {key for element in flat if (key := filter_key(element)) is not None}
+    return {key for element in flat if (key := stored_key(element)) is not None}

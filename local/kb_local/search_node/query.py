@@ -90,7 +90,7 @@ def _query_vector(stage: dict[str, Any]) -> Vector:
         raise search_error("Exactly one and only one of query and queryVector can be present")
     vector = vector_of(stage["queryVector"])
     if vector is None:
-        raise search_error('"queryVector" must be an array of numbers or a BinData float32 vector')
+        raise search_error(_complaint(stage["queryVector"]))
     if not len(vector):
         raise search_error('"queryVector" cannot be empty')
     not_finite = np.flatnonzero(~np.isfinite(vector))
@@ -100,3 +100,9 @@ def _query_vector(stage: dict[str, Any]) -> Vector:
             'All values in "queryVector" must be finite.'
         )
     return vector
+
+
+def _complaint(value: object) -> str:
+    if isinstance(value, list) and any(isinstance(element, str) for element in value):
+        return "Unsupported BsonValue type: STRING"
+    return '"queryVector" must be an array of numbers or a BinData float32 vector'

@@ -27,12 +27,14 @@ class Delays:
         lag_s: the age at which a change can be found.
         refresh_s: mean time between two refreshes of an index; changes become visible only there.
         build_s: how long a build takes at least.
+        status_s: time between two publications of the statuses that lists show.
         seed: of all that is drawn at random.
     """
 
     lag_s: float = 0.0
     refresh_s: float = 0.0
     build_s: float = 0.0
+    status_s: float = 0.0
     seed: int = 0
 
     @property

@@ -1,7 +1,7 @@
 """A search index as clients know it: a name on a collection, with a definition that may be replaced while it serves."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import ObjectId
 
@@ -11,6 +11,14 @@ from kb_local.search_node.generation import DefinitionVersion, Generation, Gener
 from kb_local.search_node.refresh import RowChange
 
 HOST_NAME = "localhost"
+
+
+class PublishedStatus(NamedTuple):
+    """What lists say of an index."""
+
+    version: int
+    status: str
+    queryable: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +33,8 @@ class SearchIndex:
     main: Generation | None = None
     staged: Generation | None = None
     generations: list[Generation] = field(default_factory=list)
+    published: PublishedStatus | None = None
+    """Status that was published last, where statuses are published with a delay."""
 
     def push_change(self, change: RowChange) -> None:
         for generation in self.generations:
@@ -55,9 +65,26 @@ class SearchIndex:
         # Also when it is built and about to answer.
         return GenerationState.BUILDING
 
-    def describe(self) -> dict[str, Any]:
-        """Return the entry of `$listSearchIndexes`."""
-        detail: dict[str, Any] = {"hostname": HOST_NAME, "status": self.status, "queryable": self.queryable}
+    def publish(self) -> None:
+        self.published = PublishedStatus(self.latest.number, self.status, self.queryable)
+
+    def _last_published(self) -> PublishedStatus:
+        known = self.published
+        if known is None:
+            return PublishedStatus(self.latest.number, GenerationState.PENDING, queryable=False)
+        # That there is another definition is known at once.
+        return known if known.version == self.latest.number else known._replace(status=GenerationState.BUILDING)
+
+    def describe(self, *, is_delayed: bool = False) -> dict[str, Any]:
+        """Return the entry of `$listSearchIndexes`.
+
+        Args:
+            is_delayed: True for the status that was published last.
+        """
+        if not is_delayed:
+            self.publish()
+        _, status, queryable = self._last_published()
+        detail: dict[str, Any] = {"hostname": HOST_NAME, "status": status, "queryable": queryable}
         if self.main is not None:
             detail["mainIndex"] = _detail(self.main, queryable=self.queryable)
         if self.staged is not None:
@@ -66,8 +93,8 @@ class SearchIndex:
             "id": str(self.id),
             "name": self.name,
             "type": type_of(self.latest.definition),
-            "status": self.status,
-            "queryable": self.queryable,
+            "status": status,
+            "queryable": queryable,
             "latestDefinitionVersion": _version(self.latest),
             "latestDefinition": self.latest.definition.source,
             "statusDetail": [detail],

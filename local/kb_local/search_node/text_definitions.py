@@ -27,7 +27,6 @@ class StringField:
 
     analyzer: str | None = None
     search_analyzer: str | None = None
-    longest: int | None = None
     norms: bool = True
     multi: Mapping[str, "StringField"] = field(default_factory=dict)
 
@@ -175,10 +174,11 @@ def _string_field(source: Arguments, custom: Collection[str], *, within_multi: b
             raise source.refusal("multi definition cannot contain nested multi definition")
         named = source.child("multi")
         multi = {name: _multi_field(named, name, custom=custom) for name in named.source}
+    # Checked, and then without effect, as on Atlas.
+    source.integer("ignoreAbove", default=0, bounds=(1, None))
     return StringField(
         analyzer=_analyzer(source, "analyzer", custom=custom),
         search_analyzer=_analyzer(source, "searchAnalyzer", custom=custom),
-        longest=source.integer("ignoreAbove", default=0, bounds=(1, None)) or None,
         norms=source.choice("norms", ("include", "omit"), default="include") == "include",
         multi=multi,
     )

@@ -1,21 +1,23 @@
 """One built search index of type `search` in memory: what is indexed of each document, and the search over it."""
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import bson
 import numpy as np
 
 from kb_local.search_node.analyzers import Terms
+from kb_local.search_node.clause_count import check_clause_count
 from kb_local.search_node.clauses import Bound, FieldPath, TextPath
 from kb_local.search_node.hits import Hits
 from kb_local.search_node.indexed_values import IndexedValues, TextKey
 from kb_local.search_node.matching import Matches, matches
-from kb_local.search_node.row_lists import Mask, RowNumbers
+from kb_local.search_node.row_lists import Mask, RowNumbers, numbers, snapshot
 from kb_local.search_node.text_definitions import TextDefinition
 from kb_local.search_node.text_field import TextField
 from kb_local.search_node.text_query import SortKey, TextQuery
+from kb_local.search_node.ties import key_of, tie_order
 from kb_local.search_node.value_field import PathRows, ValueField
 from kb_local.search_node.values import FilterKey
 
@@ -29,6 +31,8 @@ class TextAnswer(NamedTuple):
 
     hits: Hits
     matches: int
+    has_index: bool = True
+    """False if there is no index of that name."""
 
 
 class TextIndex:
@@ -42,18 +46,20 @@ class TextIndex:
         self._paths = PathRows()
         self._row_of: dict[bytes, int] = {}
         self._ids: list[Any] = []
+        self._ties = numbers()
         self._live = bytearray()
 
     def __len__(self) -> int:
         return len(self._row_of)
 
     def upsert(self, document: Mapping[str, Any]) -> None:
-        """Index a document again, in a row after all others: among equals the one changed last comes last."""
+        """Index a document again, in a row after all others."""
         self.remove(document["_id"])
-        row = len(self._ids)
+        row, identity = len(self._ids), key_of(document["_id"])
         self._ids.append(document["_id"])
+        self._ties.append(tie_order(identity))
         self._live.append(True)
-        self._row_of[_key_of(document["_id"])] = row
+        self._row_of[identity] = row
         found = self._values.find_values(document)
         for key, terms in found.terms.items():
             if key not in self._texts:
@@ -66,7 +72,7 @@ class TextIndex:
         self._paths.add(row, found.paths)
 
     def remove(self, document_id: Any) -> None:
-        row = self._row_of.pop(_key_of(document_id), None)
+        row = self._row_of.pop(key_of(document_id), None)
         if row is None:
             return
         self._live[row] = False
@@ -89,8 +95,10 @@ class TextIndex:
                 self._values.check_sortable(key.path)
         live = self._live_mask()
         searched = _Searched(live, self.definition, self._values, self._texts, self._fields, self._paths)
+        check_clause_count(query.clause, searched)
         found = matches(query.clause, searched)
         rows = np.flatnonzero(found.mask & live)
+        rows = rows[np.argsort(snapshot(self._ties)[rows], kind="stable")]
         ordered = (
             self._by_score(rows, found, most=most)
             if not query.sort
@@ -104,7 +112,7 @@ class TextIndex:
     def _by_score(self, rows: RowNumbers, found: Matches, *, most: int | None) -> RowNumbers:
         scores = found.scores[rows]
         if most is not None and 0 < most < len(rows):
-            # All that score like the last one are kept, because of equals the first rows are wanted.
+            # All that score like the last one are kept: their order decides which of them are wanted.
             least = np.partition(scores, len(rows) - most)[len(rows) - most]
             rows = rows[scores >= least]
             scores = found.scores[rows]
@@ -133,6 +141,7 @@ class TextIndex:
             field.compact(new_number)
         self._paths.compact(new_number)
         self._ids = [self._ids[row] for row in kept]
+        self._ties = array("I", [self._ties[row] for row in kept])
         self._live = bytearray(b"\x01" * len(kept))
         self._row_of = {key: int(new_number[row]) for key, row in self._row_of.items()}
 
@@ -156,10 +165,13 @@ class _Searched:
         return [(self.texts[key], self._query_analyzer(key)) for key in wanted if key in self.texts]
 
     def rows_with_value(self, path: str, keys: Iterable[FilterKey]) -> Mask:
+        keys = [*keys]
+        self.values.check_comparable(path, keys)
         asked = self.values.as_stored(path, keys)
         return self.fields.get(path, NO_VALUES).rows_with_value(asked, count=len(self.live))
 
     def rows_in_range(self, path: str, lower: Bound | None, *, upper: Bound | None) -> Mask:
+        self.values.check_comparable(path, [bound.key for bound in (lower, upper) if bound is not None])
         lower, upper = self.values.bound_as_stored(path, lower), self.values.bound_as_stored(path, upper)
         return self.fields.get(path, NO_VALUES).rows_in_range(lower, upper, count=len(self.live))
 
@@ -168,7 +180,3 @@ class _Searched:
 
     def _query_analyzer(self, key: TextKey) -> Callable[[str], Terms]:
         return self.definition.query_analyzer(self.values.settings[key]).terms
-
-
-def _key_of(document_id: Any) -> bytes:
-    return bson.encode({"": document_id})

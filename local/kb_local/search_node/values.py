@@ -17,8 +17,9 @@ FilterKey = tuple[str, Any]
 UUID_SUBTYPE = 4
 FLOAT32_VECTOR = 0x27
 VECTOR_HEADER_BYTES = 2
-# Longer strings are cut, as the terms of a Lucene index are.
+# An index cuts longer strings, in UTF-16 units, as it cuts terms. A query is not cut.
 LONGEST_TERM = 32766 // 4
+UTF_16_BYTES = 2
 
 
 def vector_of(value: object) -> Vector | None:
@@ -51,7 +52,7 @@ def filter_key(value: object) -> FilterKey | None:
         case int() | float():
             key = None if math.isnan(value) else ("number", value)
         case str():
-            key = ("string", value[:LONGEST_TERM])
+            key = ("string", value)
         case ObjectId():
             key = ("objectId", value)
         case DatetimeMS():
@@ -59,6 +60,15 @@ def filter_key(value: object) -> FilterKey | None:
         case Binary(subtype=4):
             key = ("uuid", bytes(value))
     return key
+
+
+def stored_key(value: object) -> FilterKey | None:
+    """Return the key under which an index files a value."""
+    key = filter_key(value)
+    if key is None or key[0] != "string" or len(key[1]) * UTF_16_BYTES <= LONGEST_TERM:
+        return key
+    units = key[1].encode("utf-16-le", "surrogatepass")[: LONGEST_TERM * UTF_16_BYTES]
+    return "string", units.decode("utf-16-le", "ignore")
 
 
 def values_at(document: Mapping[str, Any], path: str) -> list[Any]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import bson
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +12,7 @@ from kb_local.search_node.hits import NO_HITS, Hits
 from kb_local.search_node.postings import Postings
 from kb_local.search_node.query import VectorQuery
 from kb_local.search_node.rows import Rows
+from kb_local.search_node.ties import key_of, tie_order
 from kb_local.search_node.values import Vector, value_at, vector_of
 from kb_local.search_node.vector_column import VectorColumn
 from kb_local.search_node.vector_definitions import VectorDefinition
@@ -31,6 +31,7 @@ class VectorIndex:
         self._rows = Rows()
         self._row_of: dict[bytes, int] = {}
         self._ids: list[Any] = []
+        self._ties: list[int] = []
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -41,14 +42,16 @@ class VectorIndex:
         row = self._rows.allocate()
         if row == len(self._ids):
             self._ids.append(None)
-        self._ids[row] = document["_id"]
-        self._row_of[_key_of(document["_id"])] = row
+            self._ties.append(0)
+        key = key_of(document["_id"])
+        self._ids[row], self._ties[row] = document["_id"], tie_order(key)
+        self._row_of[key] = row
         for path, column in self._columns.items():
             column.put(row, vector_of(value_at(document, path)))
         self._postings.add(row, document)
 
     def remove(self, document_id: Any) -> None:
-        row = self._row_of.pop(_key_of(document_id), None)
+        row = self._row_of.pop(key_of(document_id), None)
         if row is None:
             return
         for column in self._columns.values():
@@ -90,11 +93,9 @@ class VectorIndex:
         if not len(rows):
             return NO_HITS
         scores = column.scores(rows, vector)
-        best = np.argpartition(-scores, limit - 1)[:limit] if limit < len(scores) else np.arange(len(scores))
-        # Equal scores come in the order of their rows, so that a search repeated gives the same answer.
-        best = best[np.lexsort((rows[best], -scores[best]))]
+        best = np.arange(len(scores))
+        if limit < len(scores):
+            best = np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])
+        ties = np.fromiter((self._ties[row] for row in rows[best]), np.int64, len(best))
+        best = best[np.lexsort((ties, -scores[best]))][:limit]
         return Hits([self._ids[row] for row in rows[best]], [float(score) for score in scores[best]])
-
-
-def _key_of(document_id: Any) -> bytes:
-    return bson.encode({"": document_id})

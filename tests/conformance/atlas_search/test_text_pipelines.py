@@ -98,7 +98,7 @@ async def test_a_part_of_the_meta_data_can_be_read_after_a_facet(texts: Collecti
 
 async def test_meta_data_of_a_missing_index_say_that_nothing_matches(texts: Collection) -> None:
     arguments = search_stage(QUICK, index="missing")["$search"]
-    assert await run(texts, {"$searchMeta": arguments}) == [{"count": {"lowerBound": 0}}]
+    assert await run(texts, {"$searchMeta": arguments}) == [{"count": {"total": 0}}]
 
 
 async def test_a_text_search_may_begin_the_pipeline_of_a_union(texts: Collection) -> None:

@@ -83,7 +83,6 @@ FINDS: dict[str, tuple[Document, set[int]]] = {
     "a token with its case": (equals("kind", "fish"), {0, 3, 6}),
     "a lowercased token": (equals("label", "rEd"), {0, 2, 4, 6}),
     "an element of an array": (equals("tags", "u1"), {1, 4}),
-    "no string that is not a token": (equals("text", "a quick answer"), set()),
     "a string that is a token too": (equals("both", "Number 3"), {3}),
     "the same string by its words": (text("3", "both"), {3}),
     "a number": (equals("n", 1), {1}),
@@ -103,7 +102,6 @@ FINDS: dict[str, tuple[Document, set[int]]] = {
     "dates in a range": (between("day", gte=LATER), {5, 6}),
     "tokens in a range": (between("kind", gte="b", lt="c"), {1, 4}),
     "a range at any of several paths": (between(["n", "whole"], gte=5), {5, 6}),
-    "no value of another type": (between("n", gte="0"), set()),
     "documents with a field": ({"exists": {"path": "title"}}, {1, 4}),
     "documents with a field below a document": ({"exists": {"path": "meta.author"}}, set(range(7))),
     "no documents for a field that is not indexed": ({"exists": {"path": "unmapped"}}, set()),
@@ -167,7 +165,21 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "a decimal as value": (equals("n", Decimal128(Decimal(1))), '"equals.value"'),
     "values of several types": (one_of("kind", ["a", 1]), "must have elements of the same type"),
     "no values": (one_of("kind", []), '"in.value" cannot be empty'),
-    "a wildcard where values are compared": (one_of({"wildcard": "*"}, 1), "cannot have wildcards in path"),
+    "a wildcard where values are compared": (one_of({"wildcard": "*"}, 1), '"in.path.value" is required'),
+    "a string that is not a token": (equals("text", "a quick answer"), "Path 'text' needs to be indexed as token"),
+    "strings where one is not a token": (one_of("text", ["a", "b"]), "Path 'text' needs to be indexed as token"),
+    "a range of strings that are not tokens": (between("n", gte="0"), "Path 'n' needs to be indexed as token"),
+    "bounds the wrong way round": (between("n", gt=3, lt=1), "gt/gte must not be greater than lt/lte"),
+    "equal bounds that exclude their value": (between("n", gt=3, lte=3), "must both be inclusive if they are equal"),
+    "more words than Lucene takes": (
+        text(" ".join(f"w{number}" for number in range(1_025))),
+        "maxClauseCount is set to 1024",
+    ),
+    "too many words over all paths": (
+        text(" ".join(f"w{number}" for number in range(513)), ["text", "title"]),
+        "maxClauseCount is set to 1024",
+    ),
+    "too many equal words": (text("w " * 1_025), "maxClauseCount is set to 1024"),
     "no bounds": (between("n"), "must specify at least one of [lt, lte, gt, gte]"),
     "two lower bounds": (between("n", gt=1, gte=1), "at most one of [gt, gte] may be present"),
     "bounds of two types": (between("n", gt=1, lt="a"), "bounds must be of the same type"),
@@ -220,7 +232,7 @@ async def test_each_kind_of_search_refuses_the_index_of_the_other(things: Collec
     await create_ready_texts(things, mappings(dynamic=True))
     with refused(SEARCH_FAILED, "Cannot execute $search over vectorSearch index 'vectors'"):
         await search_ids(things, text("a"), index="vectors")
-    with refused(SEARCH_FAILED, "Cannot execute $vectorSearch over search index 'texts'"):
+    with refused(SEARCH_FAILED, 'embedding must be indexed as "vector".'):
         await found_ids(things, [1.0, 0.0, 0.0, 0.0], index="texts")
 
 
@@ -235,7 +247,8 @@ async def test_a_dynamic_mapping_indexes_values_by_their_types(things: Collectio
         return all([await search_ids(things, operator) == [1] for operator in asked])
 
     await eventually(all_found)
-    assert await search_ids(things, equals("s", "some words")) == []
+    with refused(SEARCH_FAILED, "Path 's' needs to be indexed as token"):
+        await search_ids(things, equals("s", "some words"))
 
 
 async def test_a_mapping_of_a_named_field_goes_before_the_dynamic_mapping(things: Collection) -> None:
@@ -250,14 +263,20 @@ async def test_a_mapping_of_a_named_field_goes_before_the_dynamic_mapping(things
     assert await search_ids(things, equals("kind", "two words")) == [1]
 
 
-async def test_strings_longer_than_ignore_above_are_not_indexed(things: Collection) -> None:
+async def test_ignore_above_is_accepted_and_changes_nothing(things: Collection) -> None:
     await things.insert_many([{"_id": 1, "s": "short"}, {"_id": 2, "s": "a short one"}])
     await create_ready_texts(things, mappings({"s": {"type": "string", "ignoreAbove": 5}}))
 
     async def found() -> bool:
-        return await search_ids(things, text("short", "s")) == [1]
+        return sorted(await search_ids(things, text("short", "s"))) == [1, 2]
 
     await eventually(found)
+
+
+async def test_as_many_clauses_as_lucene_takes_are_answered(texts: Collection) -> None:
+    most = " ".join(f"w{number}" for number in range(511))
+    assert await search_ids(texts, text(f"{most} lazy", ["text", "title"])) == [0]
+    assert await search_ids(texts, text("lazy " * 1_024, ["text", "title"])) == [0]
 
 
 async def test_changes_of_documents_reach_the_text_index(things: Collection) -> None:

@@ -81,13 +81,12 @@ async def test_a_missing_or_misspelt_index_finds_nothing_and_is_no_error(library
         ({"exact": None, "numCandidates": 0}, '"numCandidates" must be within bounds [1..10000]'),
         ({"exact": False, "numCandidates": 5, "limit": 6}, "limit should be less than or equal to numCandidates"),
         ({"queryVector": None}, "Exactly one and only one of query and queryVector can be present"),
-        ({"queryVector": ["1"] * DIMENSIONS}, '"queryVector"'),
+        ({"queryVector": ["1"] * DIMENSIONS}, "Unsupported BsonValue type: STRING"),
         ({"queryVector": [1.0]}, "vector field is indexed with 8 dimensions but queried with 1"),
         ({"queryVector": ZERO}, "Cosine similarity cannot be calculated against a zero vector."),
         ({"queryVector": [*ZERO[:-1], math.nan]}, "contains a non-finite value (Infinity or NaN) at position [7]"),
         ({"path": "kind"}, "kind is not indexed as vector"),
         ({"path": "elsewhere"}, "elsewhere is not indexed as vector"),
-        ({"surprise": 1}, 'unrecognized field "surprise"'),
     ],
 )
 async def test_a_query_that_breaks_a_rule_is_refused(library: Library, arguments: dict[str, Any], text: str) -> None:

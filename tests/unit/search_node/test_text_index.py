@@ -11,7 +11,7 @@ from kb_local.search_node import text_field, text_index
 from kb_local.search_node.text_definitions import parse_text_definition
 from kb_local.search_node.text_index import TextIndex
 from kb_local.search_node.text_query import parse_text_query
-from tests.conformance.atlas_search.texts import best_first, lucene_scores
+from tests.conformance.atlas_search.texts import lucene_scores
 
 DEFINITION = parse_text_definition(
     {
@@ -92,7 +92,7 @@ def test_the_first_hits_are_the_same_however_many_are_wanted(most: int) -> None:
     some = index.search(parse_text_query(word("a")), most=most)
     assert list(some.hits.ids) == list(every.hits.ids)[:most]
     assert (some.matches, every.matches) == (40, 40)
-    assert every.hits.ids == best_first(dict(zip(*every.hits, strict=True)))
+    assert list(every.hits.scores) == sorted(every.hits.scores, reverse=True)
 
 
 def test_rows_of_former_versions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

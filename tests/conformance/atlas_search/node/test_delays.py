@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from pymongo.errors import OperationFailure
 
 from kb_local.mongod import Mongod
 from kb_local.search_node.refresh import Delays
@@ -150,14 +151,53 @@ async def test_a_build_goes_through_its_states_and_answers_only_at_the_end(
             async with no_build_begins(node):
                 await things.create_search_index(model(vector_field()))
                 assert await state() == "PENDING"
-                with refused(SEARCH_FAILED, "cannot query vector index vectors while in state NOT_STARTED"):
-                    await found_ids(things, QUERY)
+                assert await found_ids(things, QUERY) == [], "as an index that nobody has noticed yet"
             await eventually(is_building)
             with refused(SEARCH_FAILED, "cannot query vector index vectors while in state INITIAL_SYNC"):
                 await found_ids(things, QUERY)
         await wait_ready(things)
         assert time.monotonic() - began >= 0.3
         assert await found_ids(things, QUERY) == [1]
+
+
+async def test_statuses_are_published_later_than_an_index_answers(mongod: Mongod) -> None:
+    async with things_behind(mongod, Delays(status_s=3600)) as things:
+        await things.insert_one({"_id": 1, "embedding": QUERY})
+        await things.create_search_index(model(vector_field()))
+
+        async def answers() -> bool:
+            try:
+                return await found_ids(things, QUERY) == [1]
+            except OperationFailure:  # it is being built
+                return False
+
+        await eventually(answers)
+        found = await entry(things)
+        assert found is not None
+        assert (found["status"], found["queryable"]) == ("PENDING", False)
+
+
+async def test_another_definition_is_listed_at_once_and_its_end_at_the_next_publication(mongod: Mongod) -> None:
+    async with things_behind(mongod, Delays(status_s=0.05)) as things:
+        await create_ready(things, vector_field())
+        await things.update_search_index("vectors", {"fields": [vector_field(), filter_field("kind")]})
+        found = await entry(things)
+        assert found is not None
+        assert (found["queryable"], found["latestDefinitionVersion"]["version"]) == (True, 1)
+        await wait_ready(things)
+
+
+async def test_a_dropped_index_answers_for_as_long_as_the_index_lags(mongod: Mongod) -> None:
+    async with things_behind(mongod, Delays(lag_s=1, refresh_s=0.05)) as things:
+        await things.insert_one({"_id": 1, "embedding": QUERY})
+        await create_ready(things, vector_field())
+        await things.drop_search_index("vectors")
+        assert await entry(things) is None
+
+        async def silent() -> bool:
+            return await found_ids(things, QUERY) == []
+
+        await eventually(silent)
 
 
 async def test_while_an_update_is_built_the_old_definition_answers(

