@@ -24,6 +24,7 @@ from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
 from kb_search.retrieval.fusion import WEIGHTS, QueryShape, Weights, classify_query, fuse
+from kb_search.retrieval.query import SearchQuery
 from kb_shared.mongo import index_queries, knowledge_bases, vectors
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -108,7 +109,8 @@ async def _ask_all(
         async def ask(query: Query) -> Legs:
             async with turns:
                 # From the index itself: a search puts them into the order that they have with their support.
-                text = await index_queries.query_text_index(chunks, query.text, limit=DEPTH, filters=[])
+                words = SearchQuery(query.text).words_for_index(found.text_normalization)
+                text = await index_queries.query_text_index(chunks, words, limit=DEPTH, filters=[])
                 return Legs(query, await _nearest(kb, query), text)
 
         print(f"{len(queries)} queries", file=sys.stderr)

@@ -6,9 +6,11 @@ from typing import Any
 
 import aiohttp
 
+from kb_search.retrieval.query import SearchQuery
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import Chunks
+from kb_shared.text.text_normalization import CURRENT
 
 TOP_K = 10
 DEPTH = 100
@@ -54,5 +56,6 @@ class RawAggregates:
                 )
             )
         if self.mode != "vector":
-            legs.append(index_queries.query_text_index(self.chunks, question.text, limit=DEPTH, filters=[]))
+            words = SearchQuery(question.text).words_for_index(CURRENT)
+            legs.append(index_queries.query_text_index(self.chunks, words, limit=DEPTH, filters=[]))
         assert all(await asyncio.gather(*legs))

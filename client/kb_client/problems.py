@@ -338,7 +338,11 @@ class SearchUnavailableError(HttpServiceUnavailable):
 
 
 class QueryRefusedError(HttpUnprocessableContent):
-    """The embedding provider refuses this query: shorten or reword it."""
+    """`query-refused`, status 422.
+
+    The embedding provider refuses this query, or the search index refuses its number of words and conditions:
+    shorten or reword it.
+    """
 
 
 class ProviderUnavailableError(HttpServiceUnavailable):

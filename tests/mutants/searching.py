@@ -11,7 +11,54 @@ _SELECTION: Final = "services/search/kb_search/retrieval/selection.py"
 _TESTS: Final = "tests/integration/search"
 _UNIT: Final = "tests/unit/search"
 
+_LEGS: Final = "services/search/kb_search/retrieval/legs.py"
+_QUERY: Final = "services/search/kb_search/retrieval/query.py"
+_SEARCH_INDEX: Final = "services/search/kb_search/retrieval/search_index.py"
+_SPELLINGS: Final = "shared/kb_shared/text/spellings.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "equals-of-the-last-chunk-are-cut-off",
+        _LEGS,
+        old="        end = end_of_ties([*found.values()], limit)\n",
+        new="        end = limit\n",
+        caught_by=in_file(f"{_UNIT}/test_search_index.py", "test_equals_of_the_last_chunk_are_all_returned"),
+    ),
+    Mutant(
+        "clauses-of-a-filter-do-not-count",
+        _QUERY,
+        old="count_clauses([*filters])",
+        new="0",
+        caught_by=in_file(f"{_UNIT}/test_text_filter.py", "test_a_filter_leaves_room_for_fewer_words"),
+    ),
+    Mutant(
+        "too-many-clauses-are-an-internal-error",
+        _SEARCH_INDEX,
+        old="if _TOO_MANY_CLAUSES in text:",
+        new="if _TOO_MANY_CLAUSES == text:",
+        caught_by=in_file(f"{_UNIT}/test_search_index.py", "test_an_error_of_an_index_tells_what_to_do"),
+    ),
+    Mutant(
+        "copies-take-a-place-each",
+        _SELECTION,
+        old="        by_passage.setdefault(hit.passage, []).append(hit)\n",
+        new='        by_passage.setdefault((hit.chunk["_id"],), []).append(hit)\n',
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_copies_take_the_place_of_the_best_of_them"),
+    ),
+    Mutant(
+        "a-text-under-another-heading-is-a-copy",
+        _SELECTION,
+        old='        return *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()\n',
+        new='        return (self.chunk["chunk_text"].strip(),)\n',
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_the_same_text_under_another_heading_is_another_passage"),
+    ),
+    Mutant(
+        "terms-of-a-text-are-without-limit",
+        _SPELLINGS,
+        old="            if len(found) >= _MOST_TERMS:\n",
+        new="            if len(found) >= 1_000 * _MOST_TERMS:\n",
+        caught_by=in_file("tests/unit/text/test_spellings.py", "test_a_table_of_numbers_has_a_bounded_number_of_terms"),
+    ),
     Mutant(
         "versions-of-what-was-replaced-are-mixed",
         _FOUND_CHUNKS,

@@ -87,7 +87,8 @@ def _heading(number: int, result: "SearchResult", *, kb: str | None) -> "Text":
     details = [
         *describe_place(result.source, result.heading_path, result.page_start, page_end=result.page_end),
         f"in {visible(kb)}" if kb else "",
-        "" if result.relevance is None else f"{result.relevance:.2f}",
+        f"{result.score:.2f}",
+        f"also in {', '.join(sorted({visible(each.source) for each in result.also_in}))}" if result.also_in else "",
     ]
     heading.append("".join(f"  {each}" for each in details if each), style="dim")
     return heading

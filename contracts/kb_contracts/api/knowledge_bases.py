@@ -77,7 +77,7 @@ _KNOWLEDGE_BASE: Final = {
     "coalesce_neighbors": 0,
     "min_score": None,
     "text_analyzer": "lucene.english",
-    "text_normalization": 2,
+    "text_normalization": 3,
     "filterable_metadata": ["year"],
     "max_chunks_per_document": 2000,
     "refuse_sensitive": False,
@@ -223,7 +223,8 @@ class KnowledgeBaseView(BaseModel):
     text_analyzer: str = Field(description="Atlas Search analyzer of the text index.")
     text_normalization: int = Field(
         description="Version of the normalization of texts. 2 replaces ligatures, removes soft hyphens and shortens "
-        "long white space; 1, of older knowledge bases, changes nothing."
+        "long white space; with 3, other usual spellings of identifiers, numbers, dates and words with accents are "
+        "found as well; 1, of older knowledge bases, changes nothing."
     )
     filterable_metadata: list[str] = Field(description="Metadata keys for which filters can use all operators.")
     max_chunks_per_document: int = Field(

@@ -18,6 +18,7 @@ DEFAULT_MAX_TOKENS: Final = 4_000
 MAX_TOP_K: Final = 20
 MAX_SKIP: Final = 1_000
 MAX_NEIGHBORS: Final = 5
+MAX_COPIES: Final = 20
 
 RequestedKbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_IDS)]
@@ -35,6 +36,8 @@ _RESULTS: Final = {
             "source": "handbook.pdf",
             "document_id": "handbook",
             "chunk_index": 0,
+            "score": 0.992,
+            "also_in": [],
             "relevance": 0.83,
             "is_matched": True,
             "kb_id": "65f1c2a3b4d5e6f708192a3b",
@@ -153,6 +156,15 @@ class Highlight(BaseModel):
     end: int
 
 
+class PassageCopy(BaseModel):
+    """A chunk of another document, or place, with the same text and headings as a match."""
+
+    kb_id: str
+    document_id: str
+    source: str = Field(description="Name of the document.")
+    chunk_id: str
+
+
 class SearchResult(BaseModel):
     """A chunk of a document: a match or a neighbour of a match."""
 
@@ -168,6 +180,19 @@ class SearchResult(BaseModel):
     chunk_id: str = Field(
         description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
         "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
+    )
+    score: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Number by which results are ordered; it falls from the first to the last (unless `prioritize_by` "
+        "orders them otherwise). 1: first in all indexes that were asked. A neighbour has the score of its match. It "
+        "tells the order within one answer; it is no probability.",
+    )
+    also_in: list[PassageCopy] = Field(
+        default=[],
+        description=f"Other matches with the same text, such as copies of a file, at most {MAX_COPIES}: they take no "
+        "place of their own among the results.",
     )
     relevance: float | None = Field(
         ge=0,

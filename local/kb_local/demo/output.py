@@ -36,7 +36,7 @@ class DemoOutput:
         self._console.print(f'\n  [bold]"{question}"[/]  in {knowledge_base}')
         for result in results:
             passage = " ".join(result["content"].split())[:180]
-            self._console.print(f"    {result['relevance']:.3f}  [green]{result['source']}[/]", markup=True)
+            self._console.print(f"    {result['score']:.3f}  [green]{result['source']}[/]", markup=True)
             self._console.print(f"           {passage}", markup=False, style="dim")
 
     def print_answer(self, run: dict[str, Any]) -> None:

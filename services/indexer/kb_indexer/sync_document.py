@@ -388,4 +388,5 @@ def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
         heading_path=chunk.heading_path,
         chunk_type=chunk.chunk_type,
         embedding_text=chunk.embedding_text,
+        spellings=chunk.spellings,
     )

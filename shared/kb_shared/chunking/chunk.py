@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kb_shared.embedding.late_text import LateText
-from kb_shared.text.text_normalization import AS_WRITTEN, for_model, hash_passage
+from kb_shared.text.spellings import spelled_terms
+from kb_shared.text.text_normalization import AS_WRITTEN, SPELLED, for_model, hash_passage
 
 MIN_OWN_TOKENS = 16
 """Smallest number of tokens of a chunk: fewer would not hold one code point (up to 4 tokens) together with those that
@@ -103,6 +104,7 @@ class Chunk:
             normalized; or the text in its surroundings.
         chunk_hash: SHA-256 in hex of `embedded_text`.
         passage_hash: the same only for chunks with the same `embedded_text`, `text` and `embedding_text`.
+        spellings: other spellings of the words in headings and texts; None with a normalization that has none.
     """
 
     chunk_index: int
@@ -121,6 +123,7 @@ class Chunk:
     embedded_text: str = field(init=False)
     chunk_hash: str = field(init=False)
     passage_hash: str = field(init=False)
+    spellings: str | None = field(init=False)
 
     def __post_init__(self) -> None:
         embedded = self._embedded()
@@ -129,6 +132,9 @@ class Chunk:
         object.__setattr__(self, "chunk_hash", chunk_hash)
         passage_hash = hash_passage(chunk_hash, self.text, self.text_normalization, embedding_text=self.embedding_text)
         object.__setattr__(self, "passage_hash", passage_hash)
+        is_spelled = self.text_normalization == SPELLED
+        terms = spelled_terms(*self.heading_path, self.text, self.embedding_text or "") if is_spelled else []
+        object.__setattr__(self, "spellings", " ".join(terms) if is_spelled else None)
 
     def _embedded(self) -> str:
         if self.surroundings is not None:

@@ -14,7 +14,7 @@ from kb_shared.mongo.database import Collection, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.search_indexes import ListedIndex, search_required
 from kb_shared.mongo.text_analyzers import folding
-from kb_shared.text.text_normalization import AS_WRITTEN
+from kb_shared.text.text_normalization import AS_WRITTEN, SPELLED
 
 VECTOR_INDEX: Final = "kb_vector_index"
 TEXT_INDEX: Final = "kb_text_index"
@@ -23,6 +23,8 @@ NAMES: Final = (VECTOR_INDEX, TEXT_INDEX)
 EMBEDDING_TEXT_PATH: Final = "embedding_text"
 TEXT_PATHS: Final = ("chunk_text", "heading_path", EMBEDDING_TEXT_PATH)
 """Paths in which words are found."""
+SPELLINGS_PATH: Final = "spellings"
+"""Path of other spellings of the words in `TEXT_PATHS`."""
 TOKEN_PATHS: Final = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
 DATE_PATH: Final = "upload_date"
 FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")
@@ -80,6 +82,9 @@ def build_text_index(
     if text_normalization == AS_WRITTEN and not rebuilds:
         # The index of such a knowledge base would be built again, mostly for chunks without an embedding text.
         del fields[EMBEDDING_TEXT_PATH]
+    if text_normalization == SPELLED:
+        # How many spellings a chunk has says nothing about what it is about.
+        fields[SPELLINGS_PATH] = {"type": "string", "norms": "omit"}
     fields |= {path: {"type": "token"} for path in (*TOKEN_PATHS, *_unused_paths(rebuilds))}
     fields[DATE_PATH] = {"type": "date"}
     metadata = dict.fromkeys(filterable_metadata, _ANY_VALUE)

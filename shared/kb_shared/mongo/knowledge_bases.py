@@ -20,7 +20,8 @@ from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper, match_version
-from kb_shared.text.text_normalization import AS_WRITTEN
+from kb_shared.text import spellings
+from kb_shared.text.text_normalization import AS_WRITTEN, SPELLED
 
 NAME = "knowledge_bases"
 WORK: Final[Sequence[Row]] = (
@@ -156,6 +157,8 @@ class KnowledgeBase:
             self.embedding_dimensions,
             # A row without this field keeps its hash. Another hash would cause all its documents to be indexed again.
             *(() if self.text_normalization == AS_WRITTEN else (self.text_normalization,)),
+            # An indexer that does not know these terms has another hash: what it indexes is indexed again.
+            *((spellings.VERSION,) if self.text_normalization == SPELLED else ()),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 

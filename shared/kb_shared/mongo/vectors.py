@@ -109,10 +109,13 @@ class EmbeddedChunk:
     chunk_type: str
     embedding_text: str | None = None
     """Text that was embedded in place of `text`. Words are found by it, and no reader gets it."""
+    spellings: str | None = None
+    """Other spellings of the words in these texts; None in KBs without them."""
 
     def position(self) -> Row:
         """Return the fields that may differ between two occurrences of the same text."""
-        return {
+        spelled = {} if self.spellings is None else {"spellings": self.spellings}
+        return spelled | {
             "chunk_index": self.chunk_index,
             "start": self.start,
             "end": self.end,

@@ -12,7 +12,9 @@ AS_WRITTEN: Final = 1
 """Normalization of knowledge bases from before version 2 existed: models are given the text as it is."""
 FOLDED: Final = 2
 """Normalization with ligatures as letters, without soft hyphens and without long white space."""
-CURRENT: Final = FOLDED
+SPELLED: Final = 3
+"""Normalization as with 2; the text index also has other usual spellings of the words (`spellings`)."""
+CURRENT: Final = SPELLED
 """Normalization of a new knowledge base."""
 
 _LETTERS: Final = {

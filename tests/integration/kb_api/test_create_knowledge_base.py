@@ -45,7 +45,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
         "coalesce_neighbors": 0,
         "min_score": None,
         "text_analyzer": "lucene.standard",
-        "text_normalization": 2,
+        "text_normalization": 3,
         "filterable_metadata": [],
         "max_chunks_per_document": 2000,
         "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},

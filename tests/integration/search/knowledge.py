@@ -17,6 +17,8 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from kb_shared.text import text_normalization
 from kb_shared.text.metadata_pairs import metadata_pairs
+from kb_shared.text.spellings import spelled_terms
+from kb_shared.text.text_normalization import SPELLED
 from tests.knowledge_bases import build_knowledge_base
 from tests.waiting import until
 
@@ -60,6 +62,7 @@ class DocumentToIndex:
                 page_end=n + 1,
                 heading_path=("Title", f"Part {n}"),
                 chunk_type="text",
+                spellings=" ".join(spelled_terms("Title", text)) if self.normalization == SPELLED else None,
             )
             for n, text in enumerate(self.texts)
         ]

@@ -73,10 +73,10 @@ async def test_a_large_kb_is_asked_for_twenty_candidates_a_hit_and_a_small_one_e
         return [stage["$vectorSearch"] for pipeline in pipelines for stage in pipeline if "$vectorSearch" in stage]
 
     [small] = await stages(top_k=20)
-    assert (small["exact"], small["limit"]) == (True, 34)
+    assert (small["exact"], small["limit"]) == (True, 101)
     assert "numCandidates" not in small
     monkeypatch.setattr(ChunkCounts, "count_chunks", AsyncMock(return_value=10_001))
-    for top_k, skip, limit, candidates in ((1, 0, 12, 240), (20, 0, 34, 680), (5, 100, 136, 2_720)):
+    for top_k, skip, limit, candidates in ((1, 0, 101, 2_020), (20, 0, 101, 2_020), (5, 100, 401, 8_020)):
         large = (await stages(top_k=top_k, skip=skip))[0]
         assert "exact" not in large
         assert (large["limit"], large["numCandidates"]) == (limit, candidates)

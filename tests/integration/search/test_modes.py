@@ -142,7 +142,17 @@ async def test_a_document_that_has_the_words_in_two_chunks_is_found_before_one_t
     assert by_place["a", 0]["fused"] > by_place["b", 0]["fused"]
 
 
-async def test_equal_chunks_stand_in_a_fixed_order_whenever_they_were_indexed(
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_pages_of_more_equal_chunks_than_an_index_is_asked_for_show_each_once(
+    searcher: SearchingCaller, knowledge: Knowledge, mode: str
+) -> None:
+    await knowledge.index(DocumentToIndex("d", ["the same words"] * 130))
+    skips = (0, 20, 40, 60, 80, 100, 120)
+    pages = [await searcher.search(knowledge, "the same words", mode=mode, top_k=20, skip=skip) for skip in skips]
+    assert [result["chunk_index"] for answer in pages for result in answer["results"]] == list(range(130))
+
+
+async def test_copies_take_one_place_and_are_named_whenever_they_were_indexed(
     searcher: SearchingCaller, search_database: Database
 ) -> None:
     answers = []
@@ -151,9 +161,57 @@ async def test_equal_chunks_stand_in_a_fixed_order_whenever_they_were_indexed(
         for document_id in order:
             await knowledge.index(DocumentToIndex(document_id, ["the same words", "others"]))
         answer = await searcher.search(knowledge, "the same words", top_k=6)
-        answers.append([(one["document_id"], one["chunk_index"]) for one in answer["results"]])
-    assert answers[0] == answers[1]
-    assert answers[0][:3] == [("a", 0), ("b", 0), ("c", 0)]
+        answers.append(
+            [
+                (one["document_id"], one["chunk_index"], [copy["document_id"] for copy in one["also_in"]])
+                for one in answer["results"]
+            ]
+        )
+        assert answer["total_count"] == 2
+    assert answers == [[("a", 0, ["b", "c"]), ("a", 1, ["b", "c"])]] * 2
+
+
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_copies_leave_room_for_what_says_something_else(
+    searcher: SearchingCaller, knowledge: Knowledge, mode: str
+) -> None:
+    for number in range(6):
+        await knowledge.index(DocumentToIndex(f"copy{number}", ["visitors park behind the hall"]))
+    await knowledge.index(DocumentToIndex("notice", ["the hall is closed in May"]))
+    answer = await searcher.search(knowledge, "visitors park behind the hall", mode=mode, top_k=2)
+    assert [one["document_id"] for one in answer["results"]] == ["copy0", "notice"]
+    assert len(answer["results"][0]["also_in"]) == 5
+
+
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_one_number_falls_from_the_first_result_to_the_last(
+    searcher: SearchingCaller, library: Knowledge, mode: str
+) -> None:
+    results = (await searcher.search(library, "a red kayak", mode=mode, top_k=20, coalesce_neighbors=1))["results"]
+    scores = [one["score"] for one in results]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 < scores[0] <= 1
+
+
+IDENTIFIERS: list[tuple[str, str, str]] = [
+    ("part", "Order seal QX-7701/3 from the depot.", "qx 7701 3"),
+    ("account", "Pay into NL91 ABNA 0417 1643 00 by May.", "NL91ABNA0417164300"),
+    ("file", "See travel_rules_draft.docx for it.", "travel rules"),
+    ("code", "Raise maxOpenFiles on the host.", "max_open_files"),
+    ("name", "Ms O\u2019Neill has the key.", "oneill"),
+    ("day", "Closed on 2026-05-01 for cleaning.", "1 May 2026"),
+    ("amount", "The fee is 2,345.60 a year.", "2.345,60"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "query"), IDENTIFIERS)
+async def test_another_usual_spelling_finds_the_passage_first(
+    searcher: SearchingCaller, knowledge: Knowledge, name: str, text: str, query: str
+) -> None:
+    for identity, written, _ in IDENTIFIERS:
+        await knowledge.index(DocumentToIndex(identity, [written]))
+    for mode in ("text", "hybrid"):
+        assert (await searcher.search(knowledge, query, mode=mode))["results"][0]["document_id"] == name
 
 
 async def test_headings_are_searched_by_their_words(searcher: SearchingCaller, library: Knowledge) -> None:

@@ -122,7 +122,7 @@ async def test_neighbours_and_budget_hold_for_all_together(
 ) -> None:
     several = [await create(search_database, ORGANIZATION, coalesce_neighbors=n) for n in (0, 1)]
     for number, knowledge in enumerate(several):
-        await knowledge.index(DocumentToIndex(f"d{number}", ["kayak", f"next {number}"]))
+        await knowledge.index(DocumentToIndex(f"d{number}", [("kayak", "kayak!")[number], f"next {number}"]))
     answer = await search(searcher, *several, mode="text")
     assert [(one["document_id"], one["chunk_index"]) for one in answer["results"]] == [("d0", 0), ("d1", 0), ("d1", 1)]
     assert (await search(searcher, *several, mode="text", max_tokens=1))["omitted_count"] == 2

@@ -1,3 +1,4 @@
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -149,3 +150,7 @@ def test_a_knowledge_base_that_is_older_than_normalization_keeps_its_hash_of_the
     )
     assert old.config_hash == "9f2c3084dd8556a4"
     assert replace(old, text_normalization=2).config_hash != old.config_hash
+    # Not (…, 3), which an indexer that knows no other spellings computes: what it indexed is indexed again.
+    settings = (old.chunker_type, old.chunk_size, old.chunk_overlap, old.embedding_model, old.embedding_dimensions)
+    unaware = hashlib.sha256(repr((*settings, 3)).encode()).hexdigest()[:16]
+    assert replace(old, text_normalization=3).config_hash not in (unaware, old.config_hash)

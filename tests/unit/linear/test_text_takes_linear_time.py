@@ -39,7 +39,8 @@ from kb_shared.chunking.outline import Outline
 from kb_shared.chunking.tables import find_tables
 from kb_shared.embedding.late_text import LateText
 from kb_shared.mongo.vectors import StoredChunk
-from kb_shared.text.text_normalization import FOLDED, for_model
+from kb_shared.text.spellings import spelled_terms
+from kb_shared.text.text_normalization import FOLDED, SPELLED, for_model
 from kb_shared.text.tokens import count_tokens, token_starts, tokens_before
 from kb_shared.text.whole_characters import WholeCharacters, whole_characters
 from tests.unit.chunking.chunked import chunked
@@ -99,7 +100,7 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "discussed document": lambda text: cut_document("d", "name", text, max_tokens=MAX_TOKENS),
     "merged": lambda text: merge_pieces([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
     "fence": lambda text: PromptDelimiter.create().wrap({"text": text}),
-    "words of a query": lambda text: SearchQuery(text).text_for_index(FOLDED),
+    "words of a query": lambda text: SearchQuery(text).words_for_index(SPELLED),
     "shape of a query": classify_query,
     "name of a tool": lambda text: default_tool_name(text, ()),
     "citations": lambda text: resolve_citations(text, RunPassages()),
@@ -123,6 +124,7 @@ OF_INDEXING: Final[dict[str, Function]] = {
     "counted text": lambda text: CountedText(text).count(0, len(text)),
     "outline": lambda text: Outline(text).chunk_type(0, len(text)),
     "normalized for the model": lambda text: for_model(text, FOLDED),
+    "other spellings": spelled_terms,
     "tables": lambda text: [list(table.rows(text)) for table in find_tables(text)],
 }
 CHUNKERS: Final[dict[str, Function]] = {

@@ -94,3 +94,13 @@ def test_the_definition_of_a_knowledge_base_without_normalization_is_what_it_alw
             },
         },
     }
+
+
+def test_other_spellings_are_indexed_in_knowledge_bases_that_have_them() -> None:
+    fields = [
+        build_text_index("lucene.english", text_normalization=number).document["definition"]["mappings"]["fields"]
+        for number in (1, 2, 3)
+    ]
+    assert ["spellings" in each for each in fields] == [False, False, True]
+    # The number of spellings of a chunk does not count.
+    assert fields[2]["spellings"]["norms"] == "omit"

@@ -14,12 +14,14 @@ from kb_search.retrieval.selection import (
     ResultPage,
     candidates_to_read,
     cut_page,
+    end_of_ties,
     extend_over_ties,
     filter_by_min_score,
     first_read_size,
     leg_limit,
     may_be_superseded,
-    round_up_limit,
+    merge_copies,
+    next_limit,
     select_visible_hits,
 )
 
@@ -38,6 +40,7 @@ def row(
         "_id": identity,
         "document_id": document_id,
         "chunk_index": int(identity.rpartition(":")[2]),
+        "chunk_text": identity,
         "since": since,
         "until": until,
         "retired_for_ms": retired_for_ms,
@@ -208,8 +211,8 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
 
 
 def test_an_index_is_asked_for_a_fifth_and_ten_more_hits_than_the_page_needs() -> None:
-    assert candidates_to_read(5) == leg_limit(5, fused=False) == 16
-    assert candidates_to_read(1020) == leg_limit(1020, fused=False) == 1234
+    assert candidates_to_read(5) == 16
+    assert candidates_to_read(1020) == 1234
 
 
 def test_the_first_read_is_a_fifth_more_than_the_page_needs_or_all_hits_if_they_are_few() -> None:
@@ -230,17 +233,69 @@ def test_a_replaced_chunk_may_be_superseded_only_by_an_unread_hit_of_its_documen
         assert (may_be_superseded(hits, candidates[1:]), may_be_superseded(hits, candidates[1:2])) == (expected, False)
 
 
-def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
-    assert {leg_limit(wanted, fused=True) for wanted in range(1, 76)} == {100}
-    assert leg_limit(1020, fused=True) >= candidates_to_read(1020)
+def test_the_first_pages_of_a_search_rank_the_same_hits() -> None:
+    assert {leg_limit(wanted) for wanted in range(1, 76)} == {100}
+    assert leg_limit(1020) >= candidates_to_read(1020)
 
 
 def test_a_text_search_asks_for_as_many_text_hits_as_a_hybrid_search() -> None:
-    assert round_up_limit(candidates_to_read(5)) == round_up_limit(candidates_to_read(75)) == leg_limit(5, fused=True)
-    assert round_up_limit(5_000) == 5_000
+    assert next_limit(candidates_to_read(5)) == next_limit(candidates_to_read(75)) == leg_limit(5)
+    assert next_limit(5_000) == 5_000
 
 
 def test_no_hit_with_the_score_of_the_last_one_read_is_left_unread() -> None:
     candidates = ranked({"d:0": 0.9, "d:1": 0.8, "d:2": 0.8, "d:3": 0.8, "d:4": 0.7})
     assert [extend_over_ties(candidates, size) for size in range(7)] == [0, 1, 4, 4, 4, 5, 6]
     assert extend_over_ties([], 3) == 3
+
+
+@given(st.lists(st.integers(0, 3)), st.integers(1, 20))
+def test_scores_equal_to_the_one_at_the_limit_are_on_one_side(scores: list[int], limit: int) -> None:
+    ordered = sorted((float(score) for score in scores), reverse=True)
+    end = end_of_ties(ordered, limit)
+    assert end >= limit
+    assert set(ordered[:end]).isdisjoint(ordered[end:])
+    assert set(ordered[limit:end]) <= set(ordered[:limit][-1:])
+
+
+def visible(**texts: str) -> list[Any]:
+    """Return hits with these texts, best first, one for each document."""
+    rows = {f"{name}:0": row(f"{name}:0", document_id=name) | {"chunk_text": text} for name, text in texts.items()}
+    scores = {identity: 1 - number / 100 for number, identity in enumerate(rows)}
+    return select_visible_hits("k", ranked(scores), rows=rows, indexed=[*texts])
+
+
+def test_copies_take_the_place_of_the_best_of_them() -> None:
+    merged = merge_copies(visible(a="Pay by Friday.", b="Call first.", c="Pay by Friday. ", d="Pay by Friday."))
+    assert [(hit.chunk["_id"], [copy.chunk["_id"] for copy in hit.copies]) for hit in merged] == [
+        ("a:0", ["c:0", "d:0"]),
+        ("b:0", []),
+    ]
+
+
+def test_the_same_text_under_another_heading_is_another_passage() -> None:
+    first, second = visible(a="24 months.", b="24 months.")
+    warranty = replace(first, chunk=first.chunk | {"heading_path": ["Warranty"]})
+    lease = replace(second, chunk=second.chunk | {"heading_path": ["Lease"]})
+    assert len(merge_copies([warranty, lease])) == 2
+    assert len(merge_copies([warranty, replace(lease, chunk=lease.chunk | {"heading_path": ["Warranty"]})])) == 1
+
+
+def test_copies_in_several_knowledge_bases_take_one_place_and_are_all_named() -> None:
+    mine = filter_by_min_score(visible(a="x", b="x"), [], min_score=None, exhausted=True, text_exhausted=True)
+    others = [replace(hit, kb_id="other") for hit in visible(c="x", d="y")]
+    theirs = filter_by_min_score(others, [], min_score=None, exhausted=True, text_exhausted=True)
+    together = page(mine, theirs)
+    assert [hit.chunk["_id"] for hit in together.hits] == ["a:0", "d:0"]
+    assert {copy.chunk["_id"] for copy in together.hits[0].copies} == {"b:0", "c:0"}
+    assert together.total_count == 2
+
+
+@given(st.lists(st.sampled_from("xyz")), st.integers(1, 4))
+def test_pages_show_each_text_once_and_name_each_chunk_once(texts: list[str], top_k: int) -> None:
+    hits = visible(**{f"d{number}": text for number, text in enumerate(texts)})
+    known = filter_by_min_score(hits, [], min_score=None, exhausted=True, text_exhausted=True)
+    shown_hits = [hit for skip in range(0, len(texts) + 1, top_k) for hit in page(known, skip=skip, top_k=top_k).hits]
+    assert sorted(hit.chunk["chunk_text"] for hit in shown_hits) == sorted(set(texts))
+    named = [one.chunk["_id"] for hit in shown_hits for one in (hit, *hit.copies)]
+    assert sorted(named) == sorted(hit.chunk["_id"] for hit in hits)

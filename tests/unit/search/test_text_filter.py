@@ -1,16 +1,33 @@
 """Filters of the text index are of our own making, too."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kb_local.search_node.text_definitions import parse_text_definition
+from kb_local.search_node.text_index import TextIndex
+from kb_local.search_node.text_query import parse_text_query
 from kb_search.filters.compile_filter import Criteria, parse
+from kb_search.filters.filter_clauses import (
+    AnyHolds,
+    AnyOf,
+    Clause,
+    MetadataCompared,
+    NameCompared,
+    NoneOf,
+    Uploaded,
+)
 from kb_search.filters.filter_errors import FilterError
 from kb_search.filters.text_filter import to_operator
 from kb_search.retrieval.query import SearchQuery
+from kb_shared.mongo.chunk_indexes import build_text_index
+from kb_shared.mongo.index_queries import count_clauses, full_text_search_stage
+from kb_shared.mongo.vectors import Chunks
+from kb_shared.text.text_normalization import AS_WRITTEN, FOLDED, SPELLED
 from tests.unit.search.test_filters import hostile_filters, resolved
 from tests.unit.search_node.test_custom_analyzers import CUSTOM
 
@@ -63,20 +80,80 @@ def test_each_clause_has_an_operator_that_means_the_same() -> None:
     assert len(either["compound"]["should"]) == 2
 
 
-@pytest.mark.parametrize("word", ["w", "東", "é1"])
+def words(query: str, normalization: int = FOLDED, filters: Sequence[dict[str, Any]] = ()) -> str:
+    return SearchQuery(query).words_for_index(normalization, filters).text
+
+
+@pytest.mark.parametrize("word", ["w", "東", "é1", "🚲", "©", "\u3007", "豈", "𠀋"])
 def test_a_long_query_is_cut_to_its_first_words(word: str) -> None:
     joined = " ".join([word] * 300)
-    assert SearchQuery(joined).text_for_index(1).split() == [word] * 256
-    assert SearchQuery(joined[:100]).text_for_index(1) == joined[:100]
+    assert words(joined, AS_WRITTEN).split() == [word] * 256
+    assert words(joined[:100], AS_WRITTEN) == joined[:100]
 
 
-def test_characters_of_scripts_without_spaces_are_words() -> None:
-    assert SearchQuery("東" * 300).text_for_index(1) == "東" * 256
+@pytest.mark.parametrize("character", ["東", "🚲", "\u3007", "ひ", "\u3021"])
+def test_characters_that_are_words_need_no_space_between_them(character: str) -> None:
+    assert words(character * 300, AS_WRITTEN) == character * 256
 
 
 @pytest.mark.parametrize("character", ["\ufdfa", "\ufdfa ", "\u00bd", "\u33ae", "\u2474"])
 def test_a_character_that_stands_for_several_words_counts_as_all_of_them(character: str) -> None:
-    # An index takes 1,024 clauses: one for each word and path.
-    words = CUSTOM["lucene.standard"].terms(SearchQuery(character * 4_000).text_for_index(2))
-    assert 0 < len(words) <= 256
-    assert SearchQuery(f"{character} a").text_for_index(2) == f"{character} a"
+    terms = CUSTOM["lucene.standard"].terms(words(character * 4_000))
+    assert 0 < len(terms) <= 256
+    assert words(f"{character} a") == f"{character} a"
+
+
+MANY = [to_operator(MetadataCompared(f"k{number}", "$gt", number, "f")) for number in range(50)]
+
+
+def test_a_filter_leaves_room_for_fewer_words() -> None:
+    query = " ".join(f"w{number}" for number in range(500))
+    assert count_clauses(MANY) == 300
+    assert len(words(query, FOLDED, MANY).split()) == (1_024 - 300 - 2) // 3
+    assert len(words(query, SPELLED, MANY).split()) < (1_024 - 300 - 2) // 4
+
+
+@pytest.mark.parametrize(
+    ("clause", "count"),
+    [
+        (AnyOf("tag_ids", ("a", "b")), 1),
+        (NoneOf("tag_ids", ("a", "b")), 2),
+        (NameCompared("$gt", "a"), 2),
+        (MetadataCompared("k", "$gt", 1.5, "f"), 6),
+        (MetadataCompared("k", "$lte", "x", "f"), 2),
+        (MetadataCompared("k", "$ne", 1, "f"), 2),
+        (Uploaded(datetime(2026, 1, 1, tzinfo=UTC), None), 3),
+        (AnyHolds((AnyOf("tag_ids", ("a",)), NameCompared("$lt", "b"))), 3),
+    ],
+)
+def test_the_clauses_of_a_filter_are_counted_as_lucene_makes_them(clause: Clause, count: int) -> None:
+    assert count_clauses([to_operator(clause)]) == count
+
+
+LEAVES = st.one_of(
+    st.just(AnyOf("tag_ids", ("a",))),
+    st.just(NoneOf("tag_ids", ("a",))),
+    st.builds(MetadataCompared, st.just("k"), st.just("$gt"), st.sampled_from([1, 1.5, "x"]), st.just("f")),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.text(max_size=1_500),
+    st.sampled_from([AS_WRITTEN, FOLDED, SPELLED]),
+    st.lists(LEAVES, max_size=50),
+    st.integers(1, 2_000),
+)
+def test_no_query_has_more_clauses_than_the_index_takes(
+    text: str, normalization: int, clauses: list[Clause], repeats: int
+) -> None:
+    query = SearchQuery((text * repeats)[:8_000] or "w")
+    filters = [to_operator(clause) for clause in clauses]
+    sent = query.words_for_index(normalization, filters)
+    chunks = Chunks(None, "o", "k")  # type: ignore[arg-type]  # no command is sent
+    stage = full_text_search_stage(chunks, sent, filters)
+    definition = build_text_index("lucene.standard", ["k"], text_normalization=normalization)
+    index = TextIndex(parse_text_definition(definition.document["definition"], where="d"))
+    paths = {"chunk_text": "w", "heading_path": ["w"], "embedding_text": "w", "spellings": "w"}
+    index.upsert({"_id": 1, "organization_id": "o", "kb_id": "k", **paths})
+    index.search(parse_text_query(stage["$search"]))

@@ -31,7 +31,9 @@ def result(index: int, text: str, *, start: int, score: float | None = None, doc
         "end": start + len(text),
     }
     hit = None if score is None else Hit("kb", row, Candidate(f"{document_id}:{index}", score, None, 1.0, 1, None))
-    return Result(KB, STORED_CHUNKS.read(row), hit, text, 1, truncated=False, similarity=1.0)
+    chunk = STORED_CHUNKS.read(row)
+    # A neighbour has the score of the match beside it.
+    return Result(KB, chunk, hit, text, 1, truncated=False, similarity=1.0, score=score or 0.75)
 
 
 def shown(*results: Result) -> str:
@@ -46,7 +48,7 @@ def shown(*results: Result) -> str:
 def test_the_overlap_of_adjacent_chunks_is_shown_once() -> None:
     text = shown(
         result(0, "One. Two.", start=0),
-        result(1, "Two. Three.", start=5, score=0.5),
+        result(1, "Two. Three.", start=5, score=0.75),
         result(2, "Four.", start=17, score=0.75),
         result(4, "Six.", start=30),
     )

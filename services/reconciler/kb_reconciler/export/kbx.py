@@ -107,7 +107,7 @@ class KbxManifest(FileModel):
     source: ExportedFrom
     embedding_model: EmbeddingModelName
     embedding_dimensions: Dimensions
-    text_normalization: Literal[1, 2]
+    text_normalization: Literal[1, 2, 3]
     counts: FileCounts
     members: dict[Annotated[str, StringConstraints(max_length=64)], MemberFacts] = Field(max_length=16)
 
@@ -132,7 +132,7 @@ class FileConfiguration(FileModel):
     coalesce_neighbors: Annotated[int, Field(ge=0, le=5)]
     min_score: Annotated[float, Field(ge=0, le=1)] | None
     text_analyzer: TextAnalyzer
-    text_normalization: Literal[1, 2]
+    text_normalization: Literal[1, 2, 3]
     filterable_metadata: Annotated[list[MetadataFilterKey], Field(max_length=20)]
     refuse_sensitive: bool = False
     rate_limits: RateLimitsOfFile

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from kb_contracts.api.search import MAX_COPIES
 from kb_contracts.reserved_ids import find_entry_id
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.retrieval.coalescing import Piece, merge_pieces
@@ -121,7 +122,14 @@ def _follows(result: Result, before: Result) -> bool:
 
 def _block(passage: Sequence[Result]) -> str:
     content = merge_pieces([Piece(one.text, one.chunk.start, one.chunk.end) for one in passage])
-    return f"{_header(passage)}\n{_without_headers(content)}"
+    return f"{_header(passage)}\n{_without_headers(content)}{_copies(passage)}"
+
+
+def _copies(passage: Sequence[Result]) -> str:
+    """Return a line with the names of other documents that have the passage."""
+    hits = [one.hit for one in passage if one.hit is not None]
+    names = dict.fromkeys(_one_line(copy.chunk["document_name"]) for hit in hits for copy in hit.copies)
+    return f"\n(The same text is in: {', '.join([*names][:MAX_COPIES])})" if names else ""
 
 
 def _without_headers(content: str) -> str:
@@ -133,8 +141,7 @@ def _header(passage: Sequence[Result]) -> str:
     first, last = passage[0].chunk, passage[-1].chunk
     alone = len(passage) == 1
     chunks = f"chunk {first.chunk_index}" if alone else f"chunks {first.chunk_index}-{last.chunk_index}"
-    best = max((one.hit.relevance for one in passage if one.hit and one.hit.relevance is not None), default=None)
-    score = "-" if best is None else f"{best:.3f}"
+    score = f"{passage[0].score:.3f}" if any(one.hit for one in passage) else "-"
     return f"[document {first.document_id} · {chunks} · score {score}] {_one_line(first.document_name)}"
 
 
@@ -144,8 +151,12 @@ def _fields(result: Result) -> dict[str, Any]:
         "kb_id": result.kb.kb_id,
         "document_id": chunk.document_id,
         "chunk_index": chunk.chunk_index,
-        # The relevance; a neighbour of a match has none.
-        "score": None if result.hit is None else result.hit.relevance,
+        # A neighbour of a match has none.
+        "score": None if result.hit is None else round(result.score, 4),
+        "also_in": [
+            {"kb_id": copy.kb_id, "document_id": copy.chunk["document_id"], "chunk_id": copy.chunk["_id"]}
+            for copy in (result.hit.copies[:MAX_COPIES] if result.hit else ())
+        ],
         "title": _one_line(chunk.document_name),
         "chunk_id": chunk.chunk_id,
         "citation": chunk.chunk_id,

@@ -146,9 +146,9 @@ async def _may_pay() -> None:
 async def _score_texts(kb: KnowledgeBase, chunks: Chunks, query: SearchQuery) -> Mapping[str, float] | None:
     if not query.uses_text:
         return None
-    text = query.text_for_index(kb.text_normalization)
+    words = query.words_for_index(kb.text_normalization)
     with map_index_errors():
-        return await index_queries.query_text_index(chunks, text, limit=MAX_RANK, filters=[])
+        return await index_queries.query_text_index(chunks, words, limit=MAX_RANK, filters=[])
 
 
 def named_conditions(criteria: Criteria) -> Iterator[tuple[str, list[Clause]]]:
@@ -181,7 +181,7 @@ def decide_reason(
 ) -> tuple[AbsenceReason, str]:
     """Decide why a document is not among the results, by the first reason that applies, and say so in words."""
     if position is not None:
-        return "in_results", f"It is among the results, at position {position}."
+        return "in_results", f"It, or a passage with the same text, is among the results, at position {position}."
     if not_indexed is not None:
         return "not_in_knowledge_base", not_indexed
     if is_empty:
@@ -219,5 +219,6 @@ def _explain_missing(ranks: Ranks) -> tuple[AbsenceReason, str]:
 
 
 def _position(answer: SearchAnswer, document_id: str) -> int | None:
-    matches = [result for result in answer.fitted.results if result.hit is not None]
-    return next((n for n, result in enumerate(matches, 1) if result.chunk.document_id == document_id), None)
+    hits = [result.hit for result in answer.fitted.results if result.hit is not None]
+    shown = [{one.chunk["document_id"] for one in (hit, *hit.copies)} for hit in hits]
+    return next((n for n, documents in enumerate(shown, 1) if document_id in documents), None)

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from kb_search.retrieval.document_support import add_document_support
+from kb_shared.text.spellings import find_spellings
 
 K: Final = 60
 """Constant k of reciprocal rank fusion: the greater, the less the first ranks count. 60 is the usual value."""
@@ -68,13 +69,34 @@ _IDENTIFIER: Final = re.compile(
 def classify_query(query: str) -> QueryShape:
     """Return whether a query consists of identifiers, of words, or of both."""
     words = [word for word in (part.strip(_AROUND) for part in query.split()) if word]
-    if len(words) > 2 and query.isupper():
+    if len(words) > 2 and query.isupper() and 2 * sum(map(_has_digit, words)) < len(words):
         # All words are in capitals, so capitals do not mark identifiers.
         words = [word.lower() for word in words]
     identifiers = sum(1 for word in words if _IDENTIFIER.fullmatch(word))
     if not identifiers:
         return QueryShape.WORDS
-    return QueryShape.IDENTIFIER if identifiers == len(words) else QueryShape.MIXED
+    return QueryShape.IDENTIFIER if identifiers == len(words) or _is_one_thing(query) else QueryShape.MIXED
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
+def _is_one_thing(query: str) -> bool:
+    """Return whether all of a query is one size, date or other identifier of several words, such as `M8 x 40`."""
+    written = query.strip()
+    return any(
+        spelling.wholes
+        and written[spelling.end :].strip(_AROUND) == ""
+        and not written[: spelling.start].strip(_AROUND)
+        for spelling in find_spellings(written)
+    )
+
+
+def best_possible(query: str, *, with_vectors: bool, with_text: bool) -> float:
+    """Return the fused score of a chunk that is the first in all legs that are asked."""
+    weights = (WEIGHTS if with_vectors else TEXT_ONLY_WEIGHTS)[classify_query(query)]
+    return (weights.vector * with_vectors + weights.text * with_text) / (K + 1)
 
 
 class Candidate(NamedTuple):

@@ -50,8 +50,8 @@ _WORD: Final = re.compile(
 # NFKC_Casefold leaves them out.
 _IGNORED: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _POSSESSIVE: Final = re.compile("['\u2019]s$")
-_STEMMERS: Final = {"english": "porter"}
-"""Names of Snowball's stemmers, where they differ from the language."""
+_STEMMERS: Final = {"english": "porter", "dutch": "dutch_porter"}
+"""Names of Snowball's stemmers that work as those of Lucene, where they differ from the language."""
 
 TermOf = Callable[[str], str | None]
 

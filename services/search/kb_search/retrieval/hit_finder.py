@@ -9,9 +9,9 @@ from pymongo.errors import OperationFailure
 from kb_search.retrieval.coalescing import ChunkPosition
 from kb_search.retrieval.legs import RankedCandidates, SearchTarget, query_legs
 from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
-from kb_search.retrieval.query import Mode, SearchQuery
+from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import neighbour_width
-from kb_search.retrieval.selection import MAX_CANDIDATES, Hit, ResultPage, cut_page, leg_limit
+from kb_search.retrieval.selection import LIMIT_GROWTH, MAX_CANDIDATES, Hit, ResultPage, cut_page, leg_limit
 from kb_search.retrieval.snapshot import ReadSnapshot
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_shared.concurrency.concurrent_tasks import run_all
@@ -19,7 +19,6 @@ from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
 
-_LIMIT_GROWTH: Final = 4
 _SNAPSHOT_LOST: Final = frozenset({239, 246})  # SnapshotTooOld, SnapshotUnavailable
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ class HitFinder:
     async def find(self, targets: Sequence[SearchTarget]) -> FoundPage:
         """Find the page of the query. Raises StaleRead."""
         query = self.query
-        limit = query.candidates_of_leg or leg_limit(query.matches_needed, fused=query.mode is Mode.HYBRID)
+        limit = query.candidates_of_leg or leg_limit(query.matches_needed)
         all_text_scores: dict[str, Mapping[str, float] | None] = {}
         while True:
             outcomes = await run_all(
@@ -63,7 +62,7 @@ class HitFinder:
             # Retired and deleted chunks took the places of live ones: query again with a higher limit. If an index
             # returned fewer than its limit, the number of deleted chunks is unknown: use the highest limit at once.
             may_be_exhausted = any(candidates.may_be_exhausted for _, candidates in ranked)
-            limit = MAX_CANDIDATES if may_be_exhausted else min(limit * _LIMIT_GROWTH, MAX_CANDIDATES)
+            limit = MAX_CANDIDATES if may_be_exhausted else min(limit * LIMIT_GROWTH, MAX_CANDIDATES)
             all_text_scores = {target.kb.kb_id: candidates.all_text_scores for target, candidates in ranked}
         return read
 

@@ -1,12 +1,14 @@
 """Queries the search indexes of a KB: ids and scores, and an error instead of an empty result that means nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, WEIGHTS, Candidate, classify_query, fuse
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.search_index import map_index_errors, require_queryable
-from kb_search.retrieval.selection import MAX_CANDIDATES, round_up_limit
+from kb_search.retrieval.selection import LIMIT_GROWTH, MAX_CANDIDATES, end_of_ties, next_limit
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo import index_queries
@@ -62,7 +64,7 @@ async def query_legs(
 
     What a leg returns decides whether there may be more candidates than these:
 
-    1. Text leg, fewer than its limit: `$search` continues until it has as many as `$limit`, so a short result is
+    1. Text leg, fewer than asked for: `$search` continues until it has as many as `$limit`, so a short result is
        complete. A later call with a higher `limit` gets it as `all_text_scores` and does not query this leg again.
     2. Vector leg, `limit` chunks: there may be more.
     3. Vector leg, fewer than `limit`: `$vectorSearch` takes `limit` ids from its index and then drops those that are
@@ -83,22 +85,23 @@ async def query_legs(
     Raises:
         RequestError: 503, an index that is needed can't be queried.
     """
-    text_limit = round_up_limit(limit) if query.candidates_of_leg is None else limit
+    text_limit = next_limit(limit) if query.candidates_of_leg is None else limit
     uses_vectors = target.vector is not None
-    legs = {"vector": _query_vector_leg(target, limit=limit, stopwatch=stopwatch)} if uses_vectors else {}
+    legs = {}
+    if uses_vectors:
+        legs["vector"] = complete_ties(partial(_query_vector_leg, target, stopwatch=stopwatch), limit)
     if query.uses_text and all_text_scores is None:
-        text = query.text_for_index(target.kb.text_normalization)
-        legs["text"] = _query_text_leg(target, text, limit=text_limit, stopwatch=stopwatch)
-    results = await run_all(legs.values())
-    scores = dict(zip(legs, results, strict=True))
-    if "text" in scores and len(scores["text"]) < text_limit:
-        all_text_scores = scores["text"]
+        legs["text"] = complete_ties(partial(_query_text_leg, target, query, stopwatch=stopwatch), text_limit)
+    answers = dict(zip(legs, await run_all(legs.values()), strict=True))
+    vector, text = answers.get("vector", _NOT_ASKED), answers.get("text", _NOT_ASKED)
+    if "text" in answers and text.is_short:
+        all_text_scores = text.scores
     text_exhausted = all_text_scores is not None or not query.uses_text
-    has_fewer_vectors = uses_vectors and len(scores["vector"]) < limit
+    has_fewer_vectors = uses_vectors and vector.is_short
     vectors_exhausted = not uses_vectors or (has_fewer_vectors and limit == MAX_CANDIDATES)
     weights = (WEIGHTS if uses_vectors else TEXT_ONLY_WEIGHTS)[classify_query(query.text)]
     return RankedCandidates(
-        fuse(scores.get("vector", {}), all_text_scores or scores.get("text", {}), weights),
+        fuse(vector.scores, all_text_scores or text.scores, weights),
         exhausted=text_exhausted and vectors_exhausted,
         text_exhausted=text_exhausted,
         may_be_exhausted=text_exhausted and has_fewer_vectors,
@@ -106,7 +109,38 @@ async def query_legs(
     )
 
 
-async def _query_vector_leg(target: SearchTarget, *, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
+class LegScores(NamedTuple):
+    """Best chunks of one index."""
+
+    scores: Mapping[str, float]
+    """Scores by chunk id, best first."""
+    is_short: bool
+    """True if the index returned fewer than it was asked for."""
+
+
+_NOT_ASKED = LegScores({}, is_short=True)
+
+
+async def complete_ties(ask: Callable[[int], Awaitable[Mapping[str, float]]], limit: int) -> LegScores:
+    """Ask an index for its best `limit` chunks, and for all others with the score of the last one.
+
+    Which of several equal chunks an index returns first is up to the index, and changes with the limit. Without the
+    others, pages would repeat some of them and never show some.
+    """
+    asked = limit
+    while True:
+        # One more than needed tells whether the last one has an equal.
+        wanted = min(asked + 1, MAX_CANDIDATES)
+        found = await ask(wanted)
+        if len(found) < wanted:
+            return LegScores(found, is_short=True)
+        end = end_of_ties([*found.values()], limit)
+        if end < len(found) or wanted == MAX_CANDIDATES:
+            return LegScores(dict([*found.items()][:end]), is_short=False)
+        asked = min(asked * LIMIT_GROWTH, MAX_CANDIDATES)
+
+
+async def _query_vector_leg(target: SearchTarget, limit: int, *, stopwatch: Stopwatch) -> Mapping[str, float]:
     assert target.vector is not None
     with stopwatch.stage("vector"), map_index_errors():
         scores = await index_queries.query_vector_index(
@@ -117,9 +151,12 @@ async def _query_vector_leg(target: SearchTarget, *, limit: int, stopwatch: Stop
     return scores
 
 
-async def _query_text_leg(target: SearchTarget, text: str, *, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
+async def _query_text_leg(
+    target: SearchTarget, query: SearchQuery, limit: int, *, stopwatch: Stopwatch
+) -> Mapping[str, float]:
+    words = query.words_for_index(target.kb.text_normalization, target.text_filters)
     with stopwatch.stage("text"), map_index_errors():
-        scores = await index_queries.query_text_index(target.chunks, text, limit=limit, filters=target.text_filters)
+        scores = await index_queries.query_text_index(target.chunks, words, limit=limit, filters=target.text_filters)
     if not scores:
         await require_queryable(target.chunks, TEXT_INDEX)
     return scores

@@ -2,18 +2,31 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.context_budget import PrioritizeBy
+from kb_shared.mongo.index_queries import MOST_CLAUSES, QueryWords, count_clauses, count_paths
 from kb_shared.mongo.query_log import Origin
-from kb_shared.text.text_normalization import AS_WRITTEN
+from kb_shared.text.spellings import find_spellings
+from kb_shared.text.text_normalization import AS_WRITTEN, SPELLED
 
-# Lucene takes 1024 clauses in a query, one for each word and path. In scripts without spaces, a character is a word.
 _MAX_WORDS: Final = 256
-_WORD: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|\w+")
+_MAX_SPELLINGS: Final = 80
+_MOST_REPEATS: Final = 4
+_SCOPE_CLAUSES: Final = 2
+"""Clauses on the organization and the KB."""
+_LONGEST_WORD: Final = 255
+"""Number of characters after which Lucene begins another word."""
+# One word each: emoji and other pictures, ideographs and kana. Lucene takes fewer of them for words.
+_SINGLE: Final = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3005-\u3007\u3021-\u3030\u3038-\u30ff\u3297\u3299\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00016fe0-\U00018dff\U0001b000-\U0001b2ff\U0001f000-\U0001faff\U00020000-\U0003ffff"
+)
+_WORD: Final = re.compile(rf"[{_SINGLE}]|[^\W{_SINGLE}]{{1,{_LONGEST_WORD}}}")
 
 
 class Mode(StrEnum):
@@ -67,14 +80,44 @@ class SearchQuery:
     def uses_text(self) -> bool:
         return self.mode is not Mode.VECTOR
 
-    def text_for_index(self, text_normalization: int) -> str:
-        """Return the text, cut to as many words as a text index takes, for a KB with this normalization."""
+    def words_for_index(self, text_normalization: int, filters: Sequence[Mapping[str, Any]] = ()) -> QueryWords:
+        """Return the words for the text index of a KB with this normalization, cut to what a query may contain.
+
+        Args:
+            text_normalization: Normalization of the KB.
+            filters: Operators of `$search` by which the query filters, besides organization and KB.
+        """
+        has_spellings = text_normalization == SPELLED
+        paths = count_paths(has_spellings=has_spellings)
+        spelled, parts = self._spellings() if has_spellings else ([], [])
+        others = (len(spelled) + len(parts)) * paths
+        left = MOST_CLAUSES - count_clauses([*filters]) - _SCOPE_CLAUSES - others
+        text = self._first_words(min(_MAX_WORDS, left // paths), folded=text_normalization != AS_WRITTEN)
+        return QueryWords(text, spelled, parts, has_spellings)
+
+    def _spellings(self) -> tuple[list[str], list[str]]:
+        """Return other spellings of wholes and of parts.
+
+        What is several words counts as often: otherwise any chunk with two of its words would be better.
+        """
+        spelled: list[str] = []
+        parts: dict[str, None] = {}
+        for spelling in find_spellings(self.text, in_query=True):
+            words = min(len(self.text[spelling.start : spelling.end].split()), _MOST_REPEATS)
+            spelled += [term for term in spelling.wholes if term not in spelled for _ in range(words)]
+            parts |= dict.fromkeys(spelling.parts)
+            if len(spelled) + len(parts) >= _MAX_SPELLINGS:
+                break
+        del spelled[_MAX_SPELLINGS:]
+        return spelled, [part for part in parts if part not in spelled][: _MAX_SPELLINGS - len(spelled)]
+
+    def _first_words(self, count: int, *, folded: bool) -> str:
         text = self.text
-        if text_normalization != AS_WRITTEN and not text.isascii():
+        if folded and not text.isascii():
             # One character can stand for several words: U+FDFA for four. Each character is normalized separately: the
             # time to order the combining marks of a text grows with the square of its length.
             text = "".join(unicodedata.normalize("NFKC", character) for character in text)
         for number, word in enumerate(_WORD.finditer(text), 1):
-            if number == _MAX_WORDS:
+            if number == count:
                 return text[: word.end()]
         return self.text

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from kb_search.retrieval.coalescing import ChunkPosition, group_with_neighbours
 from kb_search.retrieval.context_budget import BudgetedPassage, fit_passages
+from kb_search.retrieval.fusion import best_possible
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import Hit
 from kb_shared.mongo.database import Row
@@ -24,6 +25,8 @@ class Result:
     truncated: bool
     similarity: float
     """Similarity of the best match of its group, 0 to 1; used to decide what fits into the budget."""
+    score: float = 0.0
+    """Score of the best match of its group, 1 if that is the first of all in each index; results fall by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,13 @@ def _order_results(
         )
     found.sort(key=lambda group: min(rank[position] for position in group if position in rank))
     best = max((hit.scores.fused for hit in hits), default=0.0)
+    possible = best_possible(query.text, with_vectors=query.uses_vectors, with_text=query.uses_text)
     matches = {hit.chunk["_id"] for hit in hits}
     returned_neighbours: set[str] = set()
     results = []
     for group in found:
         similarity = max(_similarity(matched[position], best) for position in group if position in matched)
+        score = max(matched[position].scores.fused for position in group if position in matched) / possible
         for position in group:
             hit = matched.get(position)
             chunk = neighbours[position] if hit is None else hit.chunk
@@ -111,6 +116,7 @@ def _order_results(
                     stored.token_count,
                     truncated=False,
                     similarity=similarity,
+                    score=min(score, 1.0),
                 )
             )
     return results

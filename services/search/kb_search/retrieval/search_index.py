@@ -16,7 +16,12 @@ from kb_shared.mongo.vectors import Chunks
 _UNKNOWN_ERROR: Final = 8
 _PLAN_KILLED = 175  # the collection or an index was dropped while the query ran
 _OVERLOADED: Final = 489
-_IN_STATE: Final = "while in state"
+_TEMPORARY_TEXTS: Final = (
+    "while in state",
+    "cursorId: ",  # the index was dropped or replaced while the query ran
+    "needs to be indexed as",  # the index is being updated for a new filterable key
+)
+_TOO_MANY_CLAUSES: Final = "maxClauseCount"
 
 
 def index_not_ready() -> RequestError:
@@ -30,12 +35,20 @@ def index_not_ready() -> RequestError:
 
 @contextmanager
 def map_index_errors() -> Iterator[None]:
-    """Map temporary errors of a search index to a 503."""
+    """Map the errors of a search index that a caller can do something about: wait, or ask for less."""
     try:
         yield
     except OperationFailure as error:
-        if error.code == _PLAN_KILLED or (error.code == _UNKNOWN_ERROR and _IN_STATE in str(error)):
+        text = str(error) if error.code == _UNKNOWN_ERROR else ""
+        if error.code == _PLAN_KILLED or any(part in text for part in _TEMPORARY_TEXTS):
             raise index_not_ready() from error
+        if _TOO_MANY_CLAUSES in text:
+            raise RequestError(
+                422,
+                "query-refused",
+                "The query and its filter have more words and conditions than the search index takes: shorten one of "
+                "them, or search with mode vector.",
+            ) from error
         if error.code == _OVERLOADED:
             raise RequestError(
                 503, "search-overloaded", "Too many searches at once; try again after Retry-After.", retry_after_s=1

@@ -7,7 +7,7 @@ from one snapshot of the collection.
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kb_search.retrieval.coalescing import ChunkPosition
@@ -17,9 +17,11 @@ from kb_shared.mongo.database import Row
 from kb_shared.mongo.vectors import document_of
 
 MAX_CANDIDATES: Final = 10_000
+LIMIT_GROWTH: Final = 4
+"""Factor by which the number of candidates grows when an index is asked again."""
 _OVERFETCH: Final = 1.2
 _SPARE: Final = 10
-_FUSED_LIMITS: Final = (100, 400, 1_600)
+_SHARED_LIMITS: Final = (100, 400, 1_600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Hit:
     scores: Candidate
     cosine_score: float | None = None
     """Score (1 + cos) / 2, computed here because the vector index did not return the chunk."""
+    copies: tuple["Hit", ...] = ()
+    """Other hits with the same text, which are named with this one and take no place of their own."""
 
     @property
     def relevance(self) -> float | None:
@@ -47,6 +51,11 @@ class Hit:
         """Return the sort key, best first. Equal scores have a fixed order: pages neither repeat nor miss a hit."""
         return *self.scores.order, self.position
 
+    @property
+    def passage(self) -> tuple[object, ...]:
+        """Return what a reader sees of the chunk: equal for copies. A price under another heading is another one."""
+        return *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()
+
     def passes(self, min_score: float | None) -> bool:
         """Return whether the hit passes a minimum of relevance; a match of the text index always does (ADR 22)."""
         relevance = self.relevance
@@ -58,7 +67,8 @@ class KnowledgeBaseHits:
     """Hits of one KB."""
 
     hits: Sequence[Hit]
-    """Hits that may be shown and pass the minimum, best first; enough for the page if there are so many."""
+    """Hits that may be shown and pass the minimum, best first, without copies of better ones; enough for the page if
+    there are so many."""
     unread: int
     """Number of unread candidates that may become hits."""
     is_all: bool
@@ -105,25 +115,33 @@ def extend_over_ties(candidates: Sequence[Candidate], size: int) -> int:
     return size
 
 
+def end_of_ties(scores: Sequence[float], limit: int) -> int:
+    """Return where the scores that equal the one at `limit`, best first, end."""
+    end = limit
+    while 0 < end < len(scores) and scores[end] == scores[limit - 1]:
+        end += 1
+    return end
+
+
 def may_be_superseded(hits: Iterable[Hit], unread: Iterable[Candidate]) -> bool:
     """Return whether a hit is retired and another chunk of its document is unread: a live one would supersede it."""
-    retired = {hit.chunk["document_id"] for hit in hits if hit.chunk["until"] is not None}
+    every = [one for hit in hits for one in (hit, *hit.copies)]
+    retired = {hit.chunk["document_id"] for hit in every if hit.chunk["until"] is not None}
     return bool(retired) and any(document_of(one.chunk_id) in retired for one in unread)
 
 
-def leg_limit(matches_needed: int, *, fused: bool) -> int:
+def leg_limit(matches_needed: int) -> int:
     """Return how many candidates to request from an index.
 
-    In a fused ranking, the order of the first chunks depends on how many chunks each leg returns. The limit is
-    therefore the same for all of the first pages, so that their order does not depend on the requested page.
+    The order of the first chunks of a fused ranking depends on how many chunks each leg returns, and which of several
+    equal chunks an index returns depends on its limit. The limit is therefore the same for all of the first pages.
     """
-    needed = candidates_to_read(matches_needed)
-    return round_up_limit(needed) if fused else needed
+    return next_limit(candidates_to_read(matches_needed))
 
 
-def round_up_limit(limit: int) -> int:
+def next_limit(limit: int) -> int:
     """Return the next limit that several pages share; above the greatest of these, `limit` itself."""
-    return next((one for one in _FUSED_LIMITS if one >= limit), limit)
+    return next((one for one in _SHARED_LIMITS if one >= limit), limit)
 
 
 def select_visible_hits(
@@ -159,16 +177,32 @@ def filter_by_min_score(
     """
     passing = [hit for hit in hits if hit.passes(min_score)]
     if min_score is None:
-        return KnowledgeBaseHits(passing, len(unread), is_all=exhausted and not unread)
+        return KnowledgeBaseHits(merge_copies(passing), len(unread), is_all=exhausted and not unread)
     scores = [one.vector for one in (*(hit.scores for hit in hits), *unread) if one.vector is not None]
     # The vector index returned a chunk below the minimum, so all others that it has are below it, too.
     is_below_minimum = text_exhausted and bool(scores) and min(scores) < min_score
     possible = [one for one in unread if one.text is not None or one.vector is None or one.vector >= min_score]
-    return KnowledgeBaseHits(passing, len(possible), is_all=(exhausted or is_below_minimum) and not possible)
+    return KnowledgeBaseHits(
+        merge_copies(passing), len(possible), is_all=(exhausted or is_below_minimum) and not possible
+    )
+
+
+def merge_copies(ranked: Iterable[Hit]) -> list[Hit]:
+    """Return the first of the hits with equal texts, each with the others, in the order of `ranked`."""
+    by_passage: dict[tuple[object, ...], list[Hit]] = {}
+    for hit in ranked:
+        by_passage.setdefault(hit.passage, []).append(hit)
+    return [
+        first
+        if not others
+        else replace(first, copies=(*first.copies, *others, *(one for hit in others for one in hit.copies)))
+        for first, *others in by_passage.values()
+    ]
 
 
 def cut_page(found: Sequence[KnowledgeBaseHits], *, skip: int, top_k: int) -> ResultPage:
-    """Cut one page out of the hits of one KB or several. A chunk that is in several KBs is returned once.
+    """Cut one page out of the hits of one KB or several. A chunk that is in several KBs is returned once, and so are
+    chunks with the same text.
 
     Hits of different KBs are compared by their fused scores, which depend on ranks only, never by scores of different
     models.
@@ -180,9 +214,10 @@ def cut_page(found: Sequence[KnowledgeBaseHits], *, skip: int, top_k: int) -> Re
     )
     for hit in ranked:
         hits.setdefault(hit.chunk["_id"], hit)
+    different = [*hits.values()] if len(found) == 1 else merge_copies(hits.values())
     return ResultPage(
-        hits=[*hits.values()][skip : skip + top_k],
-        total_count=len(hits) + sum(one.unread for one in found),
+        hits=different[skip : skip + top_k],
+        total_count=len(different) + sum(one.unread for one in found),
         total_count_is_exact=all(one.is_all for one in found),
     )
 
