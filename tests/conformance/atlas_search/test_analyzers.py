@@ -117,6 +117,7 @@ TYPESET = {
     "hyphenated": "fil\u00adters",
     "wide": "\uff26ilters",
     "elided": "l\u2019avion",
+    "dutch": "zij is gelopen",
 }
 
 
@@ -124,7 +125,7 @@ TYPESET = {
 async def folded(atlas: AsyncMongoClient[Document]) -> AsyncIterator[Collection]:
     """Texts analyzed as new knowledge bases have them analyzed, by the path `text` with one name a language."""
     async with own_collection(atlas) as collection:
-        languages = ("standard", "english", "french")
+        languages = ("standard", "english", "french", "dutch")
         analyzers = [folding(f"lucene.{language}") for language in languages]
         names = {language: one["name"] for language, one in zip(languages, analyzers, strict=True)}
         multi = {language: {"type": "string", "analyzer": name} for language, name in names.items()}
@@ -151,6 +152,9 @@ FOLDED: list[tuple[str | None, str, set[str]]] = [
     ("english", "of", set()),
     ("french", "avion", {"elided"}),
     ("french", "l'avion", {"elided"}),
+    ("dutch", "gelopen", {"dutch"}),
+    # Lucene's rules leave `ge` where it is; the newer ones of Snowball don't.
+    ("dutch", "lopen", set()),
 ]
 
 
