@@ -21,6 +21,7 @@ from kb_shared.errors import KbError
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.text.text_normalization import SPELLED
 
 
 def to_response(query: SearchQuery, answer: SearchAnswer) -> SearchResponse:
@@ -107,7 +108,10 @@ def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
     return {
         "content": result.text,
         "highlights": [
-            {"start": start, "end": end} for start, end in highlighter.find(result.text, result.kb.text_analyzer)
+            {"start": start, "end": end}
+            for start, end in highlighter.find(
+                result.text, result.kb.text_analyzer, has_spellings=result.kb.text_normalization == SPELLED
+            )
         ],
         # The id of a chunk always means the same text; a position does not outlive a change of the document.
         "chunk_id": chunk.chunk_id,

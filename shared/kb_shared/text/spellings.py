@@ -28,6 +28,7 @@ _HANGUL: Final = "\uac00-\ud7a3"
 _IDEOGRAPHS: Final = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _RUN: Final = re.compile(f"[{_UNSPACED}]+|[{_HANGUL}]+")
 _TOKEN: Final = re.compile(rf"[^\s{_UNSPACED}{_HANGUL}{_IDEOGRAPHS}]+")
+_ASCII_TOKEN: Final = re.compile(r"\S+")
 _PLAIN: Final = re.compile(r"[\"'(\[]*+[A-Za-z]?[a-z]*[\"').,;:!?\]]*")
 """A word that has no other spelling: most words of a text."""
 _CORE: Final = re.compile(r"[^\W_](?:.*[^\W_])?(?:\+\+|#)?", re.DOTALL)
@@ -50,6 +51,7 @@ _SHORT_WORD: Final = re.compile(r"[^\W\d_]{1,5}")
 _TIMES: Final = frozenset("xX\u00d7")
 _BETWEEN_CODES: Final = " \u00a0\u202f(+"
 _ENDS_SEQUENCE: Final = frozenset(",;:.!?)]}\"'\u201d\u2019")
+_DIGIT: Final = re.compile(r"\d")
 _PHONE: Final = re.compile(r"(?<![\w.])(?:\+\d|00\d|\(?0\d)[\d ()/.\u00a0-]{5,22}\d(?!\w)")
 _TRUNK_ZERO: Final = "(0)"
 _LOCAL_DIGITS: Final = 8
@@ -131,7 +133,10 @@ def find_spellings(text: str, *, in_query: bool = False) -> Iterator[Spelling]:
     Args:
         in_query: True for a query, in which capitals mean nothing: `ab 1234` may be `AB1234`.
     """
-    read = (_read_word(token, in_query=in_query) for token in _TOKEN.finditer(text))
+    tokens = (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text)
+    if not in_query:
+        tokens = (token for token in tokens if not _PLAIN.fullmatch(token[0]))
+    read = (_read_word(token, in_query=in_query) for token in tokens)
     words = [word for word in read if word is not None]
     for word in words:
         wholes, parts = _kept(_wholes(word.core, in_query=in_query)), _kept(_parts(word.core))
@@ -142,7 +147,11 @@ def find_spellings(text: str, *, in_query: bool = False) -> Iterator[Spelling]:
         for run in _RUN.finditer(text):
             if len(run[0]) > 1:
                 yield Spelling(run.start(), run.end(), (), _kept(_pieces_of_run(run[0])))
-    for start, end, term in (*_phones(text), *_dates(text), *_times(text), *_pairs(text)):
+    for start, end, term in _pairs(text):
+        yield Spelling(start, end, (term,))
+    if not _DIGIT.search(text):
+        return
+    for start, end, term in (*_phones(text), *_dates(text), *_times(text)):
         yield Spelling(start, end, (term,))
     for start, end, terms in spelled_numbers(text):
         yield Spelling(start, end, terms)
@@ -173,8 +182,6 @@ def _read_word(token: re.Match[str], *, in_query: bool) -> _Word | None:
     written = token[0]
     if written in _TIMES:
         return _Word(token.start(), token.end(), "x", is_code=False, ends_sequence=False)
-    if not in_query and _PLAIN.fullmatch(written):
-        return None
     found = _CORE.search(written)
     if found is None:
         return None

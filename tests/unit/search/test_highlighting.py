@@ -55,6 +55,29 @@ def test_terms_are_those_of_the_text_index(analyzer: str) -> None:
     assert len(of_index) > 150
 
 
+SPELLED: list[tuple[str, str, list[str]]] = [
+    ("KX7731", "Order KX-77/31 today.", ["KX-77/31"]),
+    ("max-page-limit", "Raise max_page_limit first.", ["max_page_limit"]),
+    ("4 November 2025", "Closed on 2025-11-04.", ["2025-11-04"]),
+    ("Munchen", "Nach M\u00fcnchen und zur\u00fcck.", ["M\u00fcnchen"]),
+    ("kayak", "A red kayak.", ["kayak"]),
+]
+
+
+@pytest.mark.parametrize(("query", "text", "expected"), SPELLED)
+def test_another_spelling_is_marked_as_it_is_written(query: str, text: str, expected: list[str]) -> None:
+    spans = Highlighter(query).find(text, "lucene.standard", has_spellings=True)
+    assert [text[start:end] for start, end in spans] == expected
+
+
+@given(st.text(), st.text())
+def test_marks_of_other_spellings_do_not_overlap_either(query: str, text: str) -> None:
+    before = 0
+    for start, end in Highlighter(f"{query} {text[:20]}").find(text, "lucene.english", has_spellings=True):
+        assert before <= start < end <= len(text)
+        before = end
+
+
 @given(st.text(), st.text())
 def test_marks_are_ordered_within_the_text_and_do_not_overlap(query: str, text: str) -> None:
     before = 0

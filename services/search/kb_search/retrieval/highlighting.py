@@ -15,9 +15,12 @@ from typing import Final
 import Stemmer
 
 from kb_shared.mongo.text_analyzers import ELISIONS, ENGLISH_STOP_WORDS
+from kb_shared.text.spellings import find_spellings
 
 MAX_CHARACTERS: Final = 40_000
 """Number of characters of all results of an answer that are looked through, best first: about 5 ms."""
+_MAX_CHARACTERS_WITH_SPELLINGS: Final = 10_000
+"""Number of them that are looked through for other spellings: about 5 ms more."""
 MAX_HIGHLIGHTS: Final = 100
 """Greatest number of marked words of a text. Reading all of them would take a person longer than the text."""
 _MOST_REMEMBERED: Final = 100_000
@@ -75,18 +78,27 @@ class Highlighter:
 
     def __init__(self, query: str) -> None:
         self._query = query
+        spellings = [*find_spellings(query, in_query=True)]
+        self._wholes = {term for each in spellings for term in each.wholes}
+        self._parts = {term for each in spellings for term in each.parts}
         self._left = MAX_CHARACTERS
+        self._left_for_spellings = _MAX_CHARACTERS_WITH_SPELLINGS
         self._wanted: dict[str, frozenset[str]] = {}
 
-    def find(self, text: str, analyzer: str) -> list[tuple[int, int]]:
+    def find(self, text: str, analyzer: str, *, has_spellings: bool = False) -> list[tuple[int, int]]:
         """Return where words of the query are in `text`: start and end in characters, at most `MAX_HIGHLIGHTS`.
 
         Nothing is found after `MAX_CHARACTERS` of all texts together.
+
+        Args:
+            text: Text of a result.
+            analyzer: Analyzer of its KB.
+            has_spellings: True if the KB also finds other spellings.
         """
         wanted = self._wanted.get(analyzer)
         if wanted is None:
             wanted = self._wanted[analyzer] = frozenset(terms_of(self._query, analyzer))
-        if not wanted:
+        if not wanted and not self._wholes:
             return []
         text = text[: self._left]
         self._left -= len(text)
@@ -97,7 +109,30 @@ class Highlighter:
                 found.append(word.span())
                 if len(found) == MAX_HIGHLIGHTS:
                     break
+        # Not for plain words, which may be parts of others: to look for these takes ten times as long.
+        if has_spellings and (self._wholes or self._parts):
+            part = text[: self._left_for_spellings]
+            self._left_for_spellings -= len(part)
+            found = _merge([*found, *self._find_spelled(part, wanted)])[:MAX_HIGHLIGHTS]
         return found
+
+    def _find_spelled(self, text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+        for spelling in find_spellings(text):
+            if not self._wholes.isdisjoint(spelling.wholes) or any(
+                part in wanted or part in self._parts for part in spelling.parts
+            ):
+                yield spelling.start, spelling.end
+
+
+def _merge(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans in their order; those that overlap are one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def terms_of(text: str, analyzer: str) -> list[str]:
