@@ -20,7 +20,7 @@ class Variation:
     error: str | None = None
     """Type of the error; None where the vectors are those of the texts."""
     says: str = ""
-    """What the error says."""
+    """Part of what the error says."""
     status: int = 200
     kind: str = "application/json"
 

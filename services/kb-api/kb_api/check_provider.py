@@ -16,6 +16,7 @@ from kb_contracts.api.llm_providers import ChatAbilities
 from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.models import LOCAL, PROVIDERS
 from kb_shared.errors import (
@@ -134,7 +135,7 @@ class ProviderChecks:
         if checked.error_type is not None:
             return checked
         model = await self._chat_model(organization_id, name)
-        called, answered = await asyncio.gather(self._try(_WITH_TOOL, model), self._try(_WITH_SCHEMA, model))
+        called, answered = await run_all_or_cancel(self._try(each, model) for each in (_WITH_TOOL, _WITH_SCHEMA))
         refused = {option for completion in (called, answered) if completion for option in completion.left_out}
         abilities = ChatAbilities(
             calls_tools=called is not None and any(call.name == "report_weather" for call in called.tool_calls),

@@ -26,7 +26,7 @@ _WEB_PAGE: Final = ("<!doctype", "<html", "<?xml", "<head", "<body")
 _WORDS_OF_UNKNOWN_PATHS: Final = ("invalid url", "file not found", "unknown path", "no route", "unknown request url")
 _ERROR_KEYS: Final = ("error", "errors", "detail", "message", "msg", "base_resp", "error_msg")
 END_OF_STREAM: Final = "[DONE]"
-"""What a stream ends with, and the key of the piece that stands for it."""
+"""Data that a stream ends with, and the key of the piece that stands for it."""
 _STREAM_FIELDS: Final = ("data", "event", "id", "retry")
 _PLACES_OF_CODES: Final = ("code", "type", "status")
 _STATUS_OF_CODES: Final[Mapping[str, int]] = {
@@ -47,7 +47,7 @@ _STATUS_OF_CODES: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is, and the key that it takes."""
+    """Address of a server, and the key that it takes."""
 
     api_base: str
     api_key: str = field(repr=False)

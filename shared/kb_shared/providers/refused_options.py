@@ -64,7 +64,7 @@ _IN_TURN: Final = (
     {"encoding_format"},
     {"tools"},
 )
-"""What is tried without when an error names nothing, one after the other."""
+"""Options to leave out when an error names none, one set after the other."""
 
 
 def find_refused(failure: Failure, said: str, *, sent: Collection[str], may_guess: bool) -> frozenset[str]:
@@ -89,7 +89,7 @@ def find_refused(failure: Failure, said: str, *, sent: Collection[str], may_gues
 
 
 class ServerHabits:
-    """What is known of servers, each with one model, by the fingerprint of both. One for a process."""
+    """Facts about servers, each with one model, by the fingerprint of both. One for a process."""
 
     def __init__(self) -> None:
         self._refused: BoundedCache[str, frozenset[str]] = BoundedCache(MAX_SERVERS, lifetime_s=REMEMBERED_S)

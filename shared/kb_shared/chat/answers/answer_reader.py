@@ -94,7 +94,7 @@ class ReadAnswer:
     completion_tokens: int
     """Tokens as the provider counted them; 0 if it did not."""
     thinks_aloud: bool | None
-    """Whether the text held thoughts without their beginning; None if the answer does not say."""
+    """True if the text held thoughts without their beginning; None if the answer does not say."""
 
 
 class AnswerReader:
@@ -109,7 +109,7 @@ class AnswerReader:
         self._parts: list[dict[str, Any]] = []
         self._choice: object = None
         self._other: Mapping[str, Any] = {}
-        """What came in the place of an answer."""
+        """Body that came in the place of an answer."""
         self._has_null = self._has_empty = False
         self._has_message = self._has_delta = False
         self._finish = ""

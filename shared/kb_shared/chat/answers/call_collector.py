@@ -16,7 +16,7 @@ _NOT_KEPT: Final = frozenset({"id", "index", "type", "function", "name", "argume
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 _FENCED: Final = regex.compile(r"```\w{0,12}\s{0,20}(?P<inside>.*?)\s{0,20}(?:```)?", regex.DOTALL)
 _CLOSING: Final = regex.compile(r"(?:[\s}\]`;]|</?\w{1,20}>|<\|[^|<>]{1,40}\|>)*")
-"""What may follow the arguments: the rest of a wrapper that the model wrote around them."""
+"""Characters that may follow the arguments: the rest of a wrapper that the model wrote around them."""
 _MOST_ENCODINGS: Final = 3
 
 

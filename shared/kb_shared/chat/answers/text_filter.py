@@ -40,7 +40,7 @@ _BEGINNINGS: Final = rf"""
   | (?P<mark><\|(?:im_end|eot_id|eom_id|eot|end|return|end_of_text|endoftext|end_of_turn|END_OF_TURN_TOKEN|assistant
         |end_header_id|eos)\|>|<end_of_turn>|<eos>|</s>|<\uff5cend▁of▁sentence\uff5c>)
 """
-"""What is no part of the answer, by name: beginnings of thoughts first, then marks of the template.
+"""Pattern of all that is no part of the answer, by name: beginnings of thoughts first, then marks of the template.
 
 No alternative is the beginning of another one, so that the first that matches is the right one.
 """

@@ -34,7 +34,7 @@ _MARKERS: Final = r"""
   | (?<!\w)to=functions\.
   | (?<![^\n])Action:\s{0,4}
 """
-"""What models are trained to write before a call."""
+"""Marks that models are trained to write before a call."""
 _IGNORED: Final = regex.compile(
     r"<\|[^|<>\n]{1,40}\|>|<\uff5c[^\uff5c\n]{1,40}\uff5c>|</?[\w:|]{1,30}>|\[(?:TOOL_CALLS|ARGS)\]|\[CALL_ID\]\w{0,40}"
 )
