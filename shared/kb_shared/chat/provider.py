@@ -250,7 +250,7 @@ _FAILURES: Final[tuple[type[Exception], ...]] = (
 
 
 class _Silence:
-    """The time for which a provider may be silent: each piece of a streamed answer begins it anew."""
+    """The time for which a provider may be silent: each piece of a streamed answer begins it again."""
 
     def __init__(self, limit: asyncio.Timeout, *, seconds: float) -> None:
         self.seconds = seconds
