@@ -6,6 +6,7 @@ CONSOLE_INSTALLED := $(CONSOLE_VENV)/.installed
 SECURITY_VENV := .venv-security
 DOCS_VENV := .venv-docs
 PRODUCERS_VENV := .venv-producers
+MODELS_VENV := .venv-models
 BIN := $(VENV)/bin
 PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler services/knowledge services/console local
 INSTALLED := $(VENV)/.installed
@@ -17,7 +18,7 @@ LOCAL := not dist and not kafka_cluster and not replica_set and not prometheus a
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients test-producers dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-update test-mutants test-console test-console-short screenshots test-clients test-models test-producers dist test-dist security prometheus test-alerts env images dashboards nightly check format lock openapi schemas manifests client command-line vendor docs bench soak clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +82,11 @@ test-clients: install  ## the TypeScript client (needs npm); LangChain, LlamaInd
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 	@$(BIN)/python -m pytest -m npm tests/typescript --quiet
+
+test-models: install  ## ask a small model 75 questions: MODEL=/path/to/model.gguf (hours; llama.cpp's server out of xllamacpp)
+	@test -x $(MODELS_VENV)/bin/python || $(PYTHON) -m venv $(MODELS_VENV)
+	@$(BIN)/uv pip install --quiet --python $(MODELS_VENV)/bin/python --require-hashes -r requirements-models.lock
+	@$(BIN)/python -m tests.models "$(MODEL)" --server-python $(MODELS_VENV)/bin/python $(OPTIONS)
 
 test-producers: install  ## publish with clients of other languages to Apache Kafka (needs Java, Maven, Go and npm; 5 to 10 minutes)
 	@test -x $(PRODUCERS_VENV)/bin/python || $(PYTHON) -m venv $(PRODUCERS_VENV)
@@ -168,6 +174,7 @@ lock: install  ## resolve dependencies again into requirements.lock and the lock
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export $(EXPORT) --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-clients.in --output-file requirements-clients.lock
+	@$(BIN)/uv pip compile $(COMPILE) requirements-models.in --output-file requirements-models.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-producers.in --output-file requirements-producers.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-console.in --output-file requirements-console.lock
 	@$(BIN)/uv pip compile $(COMPILE) requirements-security.in --output-file requirements-security.lock

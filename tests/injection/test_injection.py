@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kb_search.runs.loop import MAX_CALLS_AT_ONCE
+from kb_search.runs.mark_notation import MORE_THAN_FOUND
 from kb_shared.mongo import spu_ledger
 from tests.injection.attacks import Attack, read_attacks
 from tests.injection.injected_instructions import find_instructions
@@ -124,7 +125,9 @@ def test_no_forged_citation_is_shown(outcome: AttackOutcome, attack: Attack) -> 
     assert all(citation in returned for citation in outcome.finished["citations"])
     assert [*outcome.data_of("citation")] == outcome.finished["citations"]
     known = {passage["number"] for passage in returned}
-    shown = {n for text in shown_texts(outcome, attack) for n in list_citations(text)}
+    # A number far above those of the passages is a part of the text, such as a year.
+    most = max(known, default=0) + MORE_THAN_FOUND
+    shown = {n for text in shown_texts(outcome, attack) for n in list_citations(text) if n <= most}
     assert shown <= known
 
 

@@ -229,11 +229,92 @@ MUTANTS: Final = (
     Mutant(
         "the-search-before-the-model-speaks-is-not-shown-to-it",
         "services/search/kb_search/runs/run_execution.py",
-        old="messages=self._plan.messages([context])",
-        new="messages=self._plan.messages()",
+        old="messages = self._plan.messages(found)",
+        new="messages = self._plan.messages()",
         caught_by=in_file(
             "tests/integration/runs/test_auto_search.py",
             "test_an_agent_that_never_calls_its_tool_cites_the_right_passage",
+        ),
+    ),
+    Mutant(
+        "an-answer-without-a-search-counts",
+        "services/search/kb_search/runs/run_execution.py",
+        old="case ModelAnswered() | Repair() if must_search:",
+        new="case ModelAnswered() | Repair() if must_search and self._found:",
+        caught_by=in_file(
+            "tests/integration/runs/test_auto_search.py",
+            "test_an_answer_that_does_not_count_is_not_streamed",
+        ),
+    ),
+    Mutant(
+        "a-schema-keeps-a-model-from-searching",
+        "services/search/kb_search/runs/run_execution.py",
+        old="schema=None if action.with_tools else plan.schema",
+        new="schema=plan.schema",
+        caught_by=in_file(
+            "tests/integration/runs/test_runs.py",
+            "test_an_answer_against_the_schema_is_fixed_once_or_refused_with_what_is_wrong",
+        ),
+    ),
+    Mutant(
+        "any-number-in-brackets-is-a-citation",
+        "services/search/kb_search/runs/mark_notation.py",
+        old="return 1 <= number <= self.highest + MORE_THAN_FOUND",
+        new="return number >= 1",
+        caught_by=in_file(
+            "tests/unit/runs/test_marks.py",
+            "test_brackets_that_are_part_of_the_text_stay_and_cite_nothing",
+            "test_an_invented_number_is_one_only_little_above_those_that_were_found",
+        ),
+    ),
+    Mutant(
+        "what-follows-a-mark-is-not-waited-for",
+        "services/search/kb_search/runs/marks.py",
+        old="end = _beginning_of_unfinished_mark(text, end)\n        return end, _end_of_code(text) if ticks else None",
+        new="return end, _end_of_code(text) if ticks else None",
+        caught_by=in_file(
+            "tests/unit/runs/test_marks.py",
+            "test_an_answer_that_is_cut_anywhere_is_shown_as_the_whole_one",
+        ),
+    ),
+    Mutant(
+        "marks-of-earlier-answers-are-sent-along",
+        "services/search/kb_search/runs/plan.py",
+        old='if message["role"] != "assistant":',
+        new='if message["role"] != "nobody":',
+        caught_by=in_file(
+            "tests/unit/runs/test_prompt.py",
+            "test_marks_that_an_assistant_wrote_in_another_run_are_not_sent",
+        ),
+    ),
+    Mutant(
+        "lines-of-a-passage-are-not-quoted",
+        "services/search/kb_search/runs/passages.py",
+        old='f"> {line}".rstrip()',
+        new="line",
+        caught_by=in_file(
+            "tests/unit/runs/test_passages_and_citations.py",
+            "test_no_name_and_no_line_of_a_passage_can_be_taken_for_another_passage",
+        ),
+    ),
+    Mutant(
+        "a-follow-up-is-searched-alone",
+        "services/search/kb_search/runs/auto_search.py",
+        old="for earlier in reversed(before[-_QUESTIONS_BEFORE:]):",
+        new="for earlier in reversed(before[:0]):",
+        caught_by=in_file(
+            "tests/unit/runs/test_prompt.py",
+            "test_a_follow_up_is_searched_with_the_two_questions_before_it",
+        ),
+    ),
+    Mutant(
+        "a-tool-that-writes-leaves-out-what-it-does-not-know",
+        "services/search/kb_search/runs/lenient_arguments.py",
+        old="if name not in names] if ignores_unknown else []",
+        new="if name not in names]",
+        caught_by=in_file(
+            "tests/unit/runs/test_lenient_arguments.py",
+            "test_an_unknown_argument_is_left_out_unless_the_tool_writes",
         ),
     ),
     Mutant(

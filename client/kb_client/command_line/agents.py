@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 app = command_group("agents", about="Create and change agents: chat models with instructions and tools.")
 app.add_typer(agent_tools.app)
 
-_FIELDS: Final = ("name", "instructions", "model", "max_iterations", "auto_search", "injection")
+_FIELDS: Final = (
+    "name",
+    "instructions",
+    "model",
+    "max_iterations",
+    "auto_search",
+    "temperature",
+    "max_output_tokens",
+    "injection",
+)
 _TOOL_FIELDS: Final = ("kb_id", "tool_name", "tool_description", "default_top_k", "default_min_score")
 _OF_SERVER: Final = ("agent_id", "created_at", "updated_at", "created_by", "updated_by")
 
@@ -51,6 +60,13 @@ InstructionsFileOption = Annotated[
 ]
 MaxIterationsOption = Annotated[
     int | None, typer.Option("--max-iterations", metavar="N", help="Greatest number of calls of the model in a run.")
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option("--temperature", metavar="T", help="How freely the model chooses words, 0 to 2. Default: 0.2."),
+]
+MaxOutputTokensOption = Annotated[
+    int | None, typer.Option("--max-output-tokens", metavar="N", help="Greatest number of tokens of one answer.")
 ]
 
 
@@ -92,6 +108,8 @@ def create(
     model: StoredModelOption = None,
     max_iterations: MaxIterationsOption = None,
     auto_search: AutoSearchOption = None,
+    temperature: TemperatureOption = None,
+    max_output_tokens: MaxOutputTokensOption = None,
     kb: Annotated[
         list[str] | None, typer.Option("--kb", metavar="KB", help="Knowledge base to add as a tool. May be repeated.")
     ] = None,
@@ -105,6 +123,8 @@ def create(
         model=model,
         max_iterations=max_iterations,
         auto_search=auto_search,
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
     )
     tools = given.pop("tools", [])
     if not given.get("name"):
@@ -130,6 +150,8 @@ def edit(
     model: StoredModelOption = None,
     max_iterations: MaxIterationsOption = None,
     auto_search: AutoSearchOption = None,
+    temperature: TemperatureOption = None,
+    max_output_tokens: MaxOutputTokensOption = None,
     output: Output = "table",
 ) -> None:
     """Change an agent. What is not named stays as it is; without options, an editor opens with the instructions.
@@ -143,6 +165,8 @@ def edit(
         model=model,
         max_iterations=max_iterations,
         auto_search=auto_search,
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
     )
     with open_client(context) as client:
         found = client.agents.get.with_raw_response(find_agent(client, agent).agent_id)
@@ -181,6 +205,8 @@ def _collect_fields(
     model: str | None,
     max_iterations: int | None,
     auto_search: bool | None,
+    temperature: float | None,
+    max_output_tokens: int | None,
 ) -> dict[str, Any]:
     """Return the fields of the API that the options set."""
     if instructions is not None and instructions_file is not None:
@@ -191,6 +217,8 @@ def _collect_fields(
         "model": model,
         "max_iterations": max_iterations,
         "auto_search": auto_search,
+        "temperature": temperature,
+        "max_output_tokens": max_output_tokens,
     }
     return {field: value for field, value in fields.items() if value is not None}
 
@@ -235,6 +263,10 @@ def _print_settings(found: "AgentView") -> None:
             "model": found.model,
             "calls of the model": "as the deployment says" if found.max_iterations is None else found.max_iterations,
             "searches first": "yes" if found.auto_search else "no",
+            "temperature": "usual" if found.temperature is None else found.temperature,
+            "tokens of an answer": "as the deployment says"
+            if found.max_output_tokens is None
+            else found.max_output_tokens,
             "changed": found.updated_at,
             "instructions": found.instructions or None,
         }

@@ -9,9 +9,14 @@ from kb_client.command_line.search import describe_place
 
 if TYPE_CHECKING:
     from kb_contracts.api.run_events import AnswerDelta, RunEvent
-    from kb_contracts.api.runs import CitationView
+    from kb_contracts.api.runs import CitationView, RunView
 
 _QUOTED_CHARACTERS: Final = 240
+_WARNINGS: Final = {
+    "received": "No passage is cited: the documents may not say this.",
+    "none": "No document was read for this answer: nothing says where it comes from.",
+}
+"""What a reader is told of an answer without citations, by what it rests on."""
 
 
 class AnswerDisplay:
@@ -62,6 +67,18 @@ def print_footnotes(citations: "list[CitationView]") -> None:
         console.print(f"\n[{citation.number}] {', '.join([visible(citation.source), *place])}", soft_wrap=True)
         if citation.text:
             console.print(f"    {quote(citation.text)}", style="dim", soft_wrap=True)
+
+
+def print_grounds(run: "RunView") -> None:
+    """Say what an answer that cites nothing rests on, and which citations were removed from it."""
+    warnings = []
+    if run.grounded in _WARNINGS:
+        warnings.append(_WARNINGS[run.grounded])
+    if run.dropped_citations:
+        removed = "1 citation was" if run.dropped_citations == 1 else f"{run.dropped_citations} citations were"
+        warnings.append(f"{removed} removed: no passage that was found has this number.")
+    for warning in warnings:
+        open_console().print(f"\n{warning}", style="yellow", soft_wrap=True)
 
 
 def quote(text: str) -> str:

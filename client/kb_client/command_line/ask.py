@@ -9,6 +9,7 @@ import typer
 
 from kb_client.command_line.agent_names import find_agent
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.definitions import AutoSearchOption
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.output import print_json, print_json_line
@@ -51,16 +52,22 @@ class Question:
     entity_id: str | None = None
     kb_ids: Sequence[str] = ()
     model: str | None = None
+    auto_search: bool | None = None
 
     def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of a run that are given."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value or value is False}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `kb`."""
     app.command(
-        epilog=examples('kb ask "Who locks a lost phone?" --kb handbook', 'kb ask "Who locks it?" --agent Support')
+        epilog=examples(
+            'kb ask "Who locks a lost phone?" --kb handbook',
+            'kb ask "Who locks it?" --agent Support',
+            'kb ask "Who locks it?" --auto-search',
+        )
     )(ask)
     app.command(epilog=examples("kb chat --kb handbook", "kb chat --agent Support"))(chat)
 
@@ -73,11 +80,16 @@ def ask(
     agent: AgentOption = None,
     entity: AskedEntityOption = None,
     model: RunModelOption = None,
+    auto_search: AutoSearchOption = None,
     output: TableOrJson = "table",
 ) -> None:
-    """Answer a question from the documents. Each statement names the passage that it comes from."""
+    """Answer a question from the documents, with the passages that the answer cites.
+
+    It says so if the answer cites none, or cited what was not found.
+    """
     with open_client(context, shows_waits=False) as client:
-        asked = replace(_choose(client, kb=kb, agent=agent, model=model), entity_id=entity)
+        asked = _choose(client, kb=kb, agent=agent, model=model)
+        asked = replace(asked, entity_id=entity, auto_search=auto_search)
         answer_once(client, replace(asked, messages=[{"role": "user", "content": question}]), output)
 
 
@@ -101,6 +113,7 @@ def chat(
     agent: AgentOption = None,
     entity: AskedEntityOption = None,
     model: RunModelOption = None,
+    auto_search: AutoSearchOption = None,
     output: TableOrJson = "table",
 ) -> None:
     """Talk about the documents: each question knows the ones before. An empty line or Ctrl-D ends it.
@@ -108,7 +121,8 @@ def chat(
     Questions are lines of the standard input. As JSON, each answer is one line.
     """
     with open_client(context, shows_waits=False) as client:
-        asked = replace(_choose(client, kb=kb, agent=agent, model=model), entity_id=entity)
+        asked = _choose(client, kb=kb, agent=agent, model=model)
+        asked = replace(asked, entity_id=entity, auto_search=auto_search)
         if sys.stdin.isatty() and output == "table":
             print("Ask about your documents. An empty line ends the conversation.\n")
         messages: list[dict[str, str]] = []
@@ -169,11 +183,13 @@ def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunV
     """Run the model and return the outcome; for people, print its answer while it writes, then the citations."""
     if output == "json":
         return _run(client, question, on_event=lambda _: None)
-    from kb_client.command_line.answer_display import AnswerDisplay, print_footnotes
+    from kb_client.command_line.answer_display import AnswerDisplay, print_footnotes, print_grounds
 
     with AnswerDisplay() as display:
         finished = _run(client, question, on_event=display.show)
     print_footnotes(finished.citations)
+    if finished.status == "completed":
+        print_grounds(finished)
     return finished
 
 

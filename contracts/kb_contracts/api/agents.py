@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from kb_contracts.api.model import MinScore, Name, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import PromptInjection, PromptInjectionView
-from kb_contracts.api.runs import AutoSearch, MaxIterations, ModelName
+from kb_contracts.api.runs import AutoSearch, MaxIterations, MaxOutputTokens, ModelName, Temperature
 from kb_contracts.api.search import MAX_TOP_K
 from kb_contracts.text_rules import storable
 
@@ -26,6 +26,8 @@ _AGENT: Final = {
     "model": "gpt-4o-mini",
     "max_iterations": None,
     "auto_search": False,
+    "temperature": None,
+    "max_output_tokens": None,
     "injection": None,
     "tools": [
         {
@@ -59,6 +61,8 @@ class CreateAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch = False
+    temperature: Temperature | None = None
+    max_output_tokens: MaxOutputTokens | None = None
     injection: PromptInjection | None = Field(
         default=None, description="Template of the question, and knowledge that runs see. Default: none."
     )
@@ -76,6 +80,8 @@ class ChangeAgent(StrictModel):
         default=None, description="Greatest number of calls of the model in a run."
     )
     auto_search: AutoSearch | None = None
+    temperature: Temperature | None = None
+    max_output_tokens: MaxOutputTokens | None = None
     injection: PromptInjection | None = Field(
         default=None,
         description="Template of the question, and knowledge that runs see; it replaces all of the old one.",
@@ -155,6 +161,8 @@ class AgentView(BaseModel):
         description="Greatest number of calls of the model in a run; null: that of the deployment."
     )
     auto_search: AutoSearch = False
+    temperature: Temperature | None = None
+    max_output_tokens: MaxOutputTokens | None = None
     injection: PromptInjectionView | None = Field(
         default=None, description="Template of the question, and knowledge that runs see; null: none."
     )

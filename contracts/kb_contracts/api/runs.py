@@ -32,7 +32,29 @@ AutoSearch = Annotated[
     bool,
     Field(
         description="Whether a run searches with its question, once with each tool, before the model speaks. The model "
-        "then sees the passages and can cite them, even if it never calls a tool."
+        "then gets the passages and no tools. A run that has tools and did not search is searched for in the same way, "
+        "and its model is asked again."
+    ),
+]
+
+
+Grounded: TypeAlias = Literal["cited", "received", "none"]
+Temperature = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=2,
+        description="How freely the model chooses words: 0 as little as possible, 1 as it was trained. null: 0.2, but "
+        "not for models that reason, which choose it themselves.",
+    ),
+]
+MaxOutputTokens = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=1_000_000,
+        description="Greatest number of tokens of one answer of the model, its reasoning included. null: that of the "
+        "deployment.",
     ),
 ]
 
@@ -74,6 +96,7 @@ _RUN: Final = {
     "error": None,
     "citations": [_CITATION],
     "dropped_citations": 0,
+    "grounded": "cited",
     "iterations": 2,
     "prompt_tokens": 1480,
     "completion_tokens": 96,
@@ -242,6 +265,12 @@ class RunSummary(BaseModel):
     citations: list[CitationView] = Field(description="Passages that the answer cites.")
     dropped_citations: int = Field(
         description="Number of citations that were removed because no passage of the run has their id."
+    )
+    grounded: Grounded | None = Field(
+        default=None,
+        description="What the answer rests on. `cited`: it cites a passage. `received`: the model was given passages, "
+        "a document or knowledge, and its answer cites no passage: they may not say this. `none`: the model was given "
+        "nothing of the organization. null: there is no answer, or the run is of an older version.",
     )
     iterations: int = Field(description="Number of calls of the model.")
     prompt_tokens: int = Field(description="Number of tokens of all prompts.")

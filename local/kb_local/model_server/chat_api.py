@@ -24,6 +24,7 @@ class ChatRequest(BaseModel):
     stream_options: dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
     max_completion_tokens: int | None = None
+    temperature: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> Self:

@@ -30,14 +30,17 @@ MOST_CHARACTERS = 400
 _WORD = re.compile(r"[^\W_]+")
 # A full stop within a name, such as that of a file, ends no sentence.
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
+_DATA = re.compile(r"^<<<(?P<code>\w+)>>>\n(?P<text>.*?)\n<<<end (?P=code)>>>$", re.MULTILINE | re.DOTALL)
+_END_OF_DATA = re.compile(r"^<<<end \w+>>>$", re.MULTILINE)
+_QUOTED = re.compile(r"^([^>\n][^\n]*)\n((?:>[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+_NUMBER = re.compile(r"\[\d+\]")
+_ASKED = "Question: "
 _STOP_WORDS = frozenset(
     _WORD.findall(
         "a an and are as at be by can do does for from have how i in is it of on or that the this to was what when"
         " where which who why will with you your"
     )
 )
-
-_END_OF_DATA = re.compile(r"^<<<end \w+>>>$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,11 @@ class Quote:
 def reply(request: ChatRequest) -> ChatReply:
     """Search first, if there is a tool to search with and nothing was found yet; then answer."""
     asked = request.last("user")
-    # Data and question come in one message.
-    question = _END_OF_DATA.split(asked)[-1].strip()
+    question = question_in(asked)
     results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
-    texts = [text_of(each) for each in request.messages if each.get("role") == "user"]
-    found = chain(chain.from_iterable(map(passages_in, results)), chain.from_iterable(map(document_in, texts)))
-    quotes = best_quotes(question, list(found))
+    quotes = best_quotes(question, list(chain.from_iterable(map(passages_in, [*results, asked]))))
     if request.answer_schema is not None:
         text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
     else:
@@ -75,25 +75,19 @@ def _searches(tools: Sequence[dict[str, Any]], question: str) -> list[RequestedT
     return [RequestedToolCall(f"call_{number}", name, arguments) for number, name in enumerate(names[:MOST_CALLS], 1)]
 
 
-def passages_in(result: str) -> Iterator[Quote]:
-    """Read the passages of a tool's result; whatever else it says is not understood."""
-    try:
-        yield from (Quote(str(each["id"]), str(each["text"])) for each in _data_in(result)["passages"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return
+def question_in(message: str) -> str:
+    """Return what a message asks: what stands behind its data, without the rules that come with passages."""
+    _, asked, question = _END_OF_DATA.split(message)[-1].rpartition(_ASKED)
+    return question.rpartition("\n\n")[0].strip() or question.strip() if asked else question.strip()
 
 
-def document_in(text: str) -> Iterator[Quote]:
-    """Read the document that a question is about, if this message brings it."""
-    try:
-        document = _data_in(text)
-        yield from [Quote("", str(document["text"]))] if "document" in document else []
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return
-
-
-def _data_in(content: str) -> Any:
-    return json.loads(content[content.find("{") : content.rfind("}") + 1])
+def passages_in(message: str) -> Iterator[Quote]:
+    """Read the passages, or the document that a question is about, that a message brings as data."""
+    for data in _DATA.finditer(message):
+        for header, lines in _QUOTED.findall(data["text"]):
+            number = _NUMBER.match(header)
+            text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines.splitlines())
+            yield Quote(number[0] if number else "", text)
 
 
 def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:

@@ -116,7 +116,8 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
         settings,
         database=database,
         routers=ROUTERS,
-        endpoints=[Route("/mcp", mcp, methods=["POST"])],
+        # With a slash, too: clients are configured by hand.
+        endpoints=[Route(path, mcp, methods=["POST"]) for path in ("/mcp", "/mcp/")],
         ready=partial(_why_not_ready, database),
         lifespan=partial(_running, mcp, closing=(management, conductor, last_searched, query_log)),
         fair_queue=fair_queue,

@@ -24,6 +24,8 @@ class SearchSettings(ChatSettings, HttpSettings):
     """Model of a prompt, agent or run that names none."""
     run_max_tokens: int = 100_000
     """Tokens of one run, prompts and completions together."""
+    run_max_output_tokens: int = Field(default=4_000, ge=1)
+    """Tokens of one answer of a model that does not reason, unless its agent says otherwise."""
     run_max_spus: int = 100
     """SPUs of one run, all its searches together."""
     run_max_seconds: float = 120.0

@@ -21,7 +21,7 @@ async def get_tool(database: Database, caller: Reader, kb_id: str) -> ToolSchema
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     tool = KnowledgeTool(
         name=default_tool_name(kb.name, ()),
-        description=default_tool_description(kb.name),
+        description=default_tool_description(kb.name, kb.description),
         kb_ids=[kb.kb_id],
         min_score=kb.min_score,
         filterable_metadata=kb.filterable_metadata,

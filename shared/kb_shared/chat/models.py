@@ -40,6 +40,8 @@ class BundledChatModel:
     usd_per_completion_token: float | None
     takes_schema: bool
     """True if the provider enforces a JSON schema."""
+    reasons: bool = False
+    """True if the model writes its reasoning first, and chooses its temperature itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class ChatModel:
     """Fingerprint of provider and address: the key of the circuit."""
     access: Access | None = None
     """Key and address of the organization, where its own key is used."""
+    reasons: bool = False
+    """As in `BundledChatModel`."""
 
     @property
     def server_name(self) -> str:
@@ -159,6 +163,7 @@ class ChatCatalogue:
             usd_per_prompt_token=of_prompt,
             usd_per_completion_token=of_completion,
             takes_schema=bundled.takes_schema,
+            reasons=bundled.reasons,
             fingerprint=fingerprint(bundled.provider, api_base or "", name),
             access=access,
         )

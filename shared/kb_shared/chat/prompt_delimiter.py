@@ -18,5 +18,8 @@ class PromptDelimiter:
 
     def wrap(self, data: Any) -> str:
         """Return `data` as one line of JSON between two lines with the marker, which is removed from the data."""
-        encoded = json.dumps(data, ensure_ascii=False).replace(self.marker, "")
-        return f"<<<{self.marker}>>>\n{encoded}\n<<<end {self.marker}>>>"
+        return self.enclose(json.dumps(data, ensure_ascii=False))
+
+    def enclose(self, text: str) -> str:
+        """Return a text between two lines with the marker, which is removed from the text."""
+        return f"<<<{self.marker}>>>\n{text.replace(self.marker, '')}\n<<<end {self.marker}>>>"

@@ -64,6 +64,7 @@ def bundled_chat_models() -> Mapping[str, BundledChatModel]:
             usd_per_prompt_token=described.get("input_cost_per_token"),
             usd_per_completion_token=described.get("output_cost_per_token"),
             takes_schema=bool(described.get("supports_response_schema")),
+            reasons=bool(described.get("supports_reasoning")),
         )
         for name, described in litellm.model_cost.items()
         if described.get("mode") == "chat"

@@ -51,6 +51,10 @@ class Agent:
     updated_by: str
     auto_search: bool = False
     """True if its runs search with their question before the model speaks."""
+    temperature: float | None = None
+    """Temperature of the model; None: that of runs."""
+    max_output_tokens: int | None = None
+    """Limit of one answer in tokens; None: that of the deployment."""
     injection: str | None = None
     """Template and knowledge for its runs, as JSON text, because MongoDB does not take every field name; None: none."""
 
@@ -157,6 +161,8 @@ _PLAIN = (
     "model",
     "max_iterations",
     "auto_search",
+    "temperature",
+    "max_output_tokens",
     "injection",
     "version",
     "created_at",

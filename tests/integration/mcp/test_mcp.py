@@ -1,6 +1,7 @@
 """The tools over MCP, called with the SDK's own client through the gateway."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -157,7 +158,7 @@ async def test_each_hit_among_entries_is_a_text_whose_first_line_names_it(
     async with reached.client(Scope.SEARCH) as client:
         found = await called(client, "knowledge_search", query=FENCE)
         only_rules = await called(client, "knowledge_search", query=FENCE, types=["rule"], limit=5)
-        unusable = await called(client, "knowledge_search", query=FENCE, limit=101)
+        unusable = await called(client, "knowledge_search", query=FENCE, limit=0)
     assert [hit["entry_id"] for hit in found.fields["hits"]] == ["fence", "bread"]
     for block, hit in zip(found.blocks, found.fields["hits"], strict=True):
         first, *content = block.split("\n")
@@ -184,7 +185,8 @@ async def test_a_key_reaches_nothing_of_another_organization(
         assert theirs.is_error
         assert "Canary" not in (await called(client, "list_knowledge_bases")).text
         named = await called(client, "search_knowledge_base", query=FENCE, organization_id="victim")
-        assert named.is_error
+        assert [each["document_id"] for each in named.fields["results"]] == ["fence"]
+        assert "no such argument: organization_id" in named.text
 
 
 async def test_a_key_limited_to_knowledge_bases_reaches_no_other(
@@ -215,6 +217,55 @@ async def test_errors_are_reported_in_the_result(reached: ReachedServer, knowled
             assert said in returned.text
 
 
+async def test_arguments_are_taken_as_clients_and_models_write_them(
+    reached: ReachedServer, knowledge: Knowledge
+) -> None:
+    kb_id = knowledge.kb.kb_id
+    options = ("kb_ids", "top_k", "min_score", "metadata_filter", "coalesce_neighbors", "upload_date_to")
+    searches: tuple[dict[str, Any], ...] = (
+        dict.fromkeys(options),
+        {"kb_ids": json.dumps([kb_id])},
+        {"kb_ids": kb_id},
+        {"kb_id": kb_id},
+        {"kb_ids": []},
+        {"top_k": "2", "min_score": "0.1"},
+        {"top_k": 2.0},
+        {"top_k": 10_000},
+        {"metadata_filter": "{}", "upload_date_from": ""},
+        {"metadata_filter": json.dumps({"document_name": "fence.md"})},
+        {"upload_date_from": "2020-02-01", "upload_date_to": "2999-12-31"},
+    )
+    async with reached.client(Scope.SEARCH, Scope.READ) as client:
+        for arguments in searches:
+            found = await called(client, "search_knowledge_base", query=FENCE, **arguments)
+            assert [each["document_id"] for each in found.fields["results"]] == ["fence"], arguments
+        document = {"kb_id": kb_id, "document_id": "fence"}
+        for paging in ({"skip": None, "limit": None}, {"skip": "0", "limit": "10"}):
+            assert (await called(client, "get_document_chunks", **document, **paging)).fields["total_count"] == 1
+        entries = await called(client, "knowledge_search", query="x", limit=None, types=None)
+        assert not entries.is_error, entries.text
+        listed = await called(client, "list_knowledge_bases", random_string="dummy")
+        assert listed.blocks[-1] == "(Ignored, because the tool has no such argument: random_string.)"
+        refused = await called(client, "search_knowledge_base", query=FENCE, upload_date_from="last week")
+    assert refused.is_error
+    assert "upload_date_from" in refused.text
+    assert "The tool takes: query" in refused.text
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_an_address_with_a_slash_and_a_client_that_takes_json_alone_are_answered(
+    reached: ReachedServer, slash: str, accept: str
+) -> None:
+    key = await key_for(reached.database, reached.settings, ORGANIZATION, Scope.SEARCH)
+    async with httpx.AsyncClient(trust_env=False, timeout=300) as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        headers = {"Accept": accept, "Authorization": f"Bearer {key}"}
+        answer = await http.post(reached.url + slash, json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["result"]["tools"]
+
+
 async def test_a_document_is_read_page_by_page_as_it_is_indexed(
     reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
@@ -232,7 +283,7 @@ async def test_a_document_is_read_page_by_page_as_it_is_indexed(
         assert last.fields["next_skip"] is None
         beyond = await called(client, "get_document_chunks", **document, skip=120)
         assert (beyond.fields["chunks"], beyond.fields["next_skip"]) == ([], None)
-        for wrong in ({"limit": 51}, {"limit": 0}, {"skip": -1}, {"skip": 2**31}, {"organization_id": "x"}):
+        for wrong in ({"limit": 0}, {"skip": -1}, {"skip": 2**31}):
             assert (await called(client, "get_document_chunks", **document | wrong)).is_error
     async with reached.client(Scope.SEARCH) as client:
         refused = await called(client, "get_document_chunks", **document)

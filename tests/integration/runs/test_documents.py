@@ -1,7 +1,7 @@
 """Runs about a document."""
 
 import json
-from collections.abc import Sequence
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -56,15 +56,13 @@ class Asked:
         await hear_of_text(self.database, ORGANIZATION, "contract", text, name=name, revision=revision)
 
 
-def data_of(content: str, messages: Sequence[dict[str, Any]]) -> Any:
-    """Return the data between the marks of the run, which its rules name."""
-    rules = messages[0]["content"]
-    mark = rules[rules.index("<<<") + 3 : rules.index(">>>")]
-    before, _, rest = content.partition(f"\n<<<{mark}>>>\n")
-    assert before
-    data, end, after = rest.partition(f"\n<<<end {mark}>>>")
-    assert (bool(end), after) == (True, "")
-    return json.loads(data)
+def quoted_in(content: str) -> tuple[str, str]:
+    """Return the name and the text of the document that a message brings between its marks."""
+    found = re.search(r"^<<<(\w{16})>>>\n(.*?)\n(.*?)\n?<<<end \1>>>", content, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    lines = found[3].split("\n")
+    assert all(line.startswith(">") for line in lines)
+    return found[2], "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
 
 
 async def test_the_model_sees_the_text_as_data_before_the_question_and_the_run_says_of_what(asked: Asked) -> None:
@@ -72,12 +70,13 @@ async def test_the_model_sees_the_text_as_data_before_the_question_and_the_run_s
     run = await asked.run()
     [request] = await asked.scripted.requests()
     roles = [message["role"] for message in request["messages"]]
-    assert roles == ["system", "user"]
-    about, _, question = request["messages"][1]["content"].rpartition("\n\n")
-    assert data_of(about, request["messages"]) == {"document": "contract.pdf", "text": SENTENCE}
-    assert question == QUESTION[0]["content"]
+    assert roles == ["system", "user"], "many models refuse two messages of a user"
+    about = request["messages"][1]["content"]
+    assert quoted_in(about) == ("contract.pdf", SENTENCE.rstrip())
+    assert about.endswith(f"\n\n{QUESTION[0]['content']}")
     assert run["question"] == QUESTION, "the text is kept once, among the messages"
-    assert json.dumps(run).count(SENTENCE) == 1
+    assert json.dumps(run).count(SENTENCE.rstrip()) == 1
+    assert run["grounded"] == "received"
     described = ("contract", "contract.pdf", False)
     listed = (await asked.author.ask("GET", "/runs")).json()["runs"][0]
     kept = (await asked.author.ask("GET", f"/runs/{run['run_id']}")).json()
@@ -106,7 +105,7 @@ async def test_the_text_is_the_newest(asked: Asked) -> None:
     await asked.hear("Not signed yet.")
     await asked.hear(SENTENCE, name="signed.pdf", revision=2)
     run = await asked.run()
-    assert data_of(run["messages"][1]["content"], run["messages"]) == {"document": "signed.pdf", "text": SENTENCE}
+    assert quoted_in(run["messages"][1]["content"]) == ("signed.pdf", SENTENCE.rstrip())
 
 
 async def test_prompts_and_agents_run_on_a_document_too(asked: Asked, knowledge: Knowledge) -> None:
@@ -118,8 +117,8 @@ async def test_prompts_and_agents_run_on_a_document_too(asked: Asked, knowledge:
     of_prompt = await asked.author.run(prompt_id=prompt["prompt_id"], document_id="contract")
     of_agent = await asked.author.run(agent_id=agent["agent_id"], document_id="contract", messages=QUESTION)
     for run, question in ((of_prompt, "Who signed?"), (of_agent, QUESTION[0]["content"])):
-        assert SENTENCE in run["messages"][1]["content"]
-        assert run["messages"][2]["content"] == question
+        assert SENTENCE.rstrip() in run["messages"][1]["content"]
+        assert question in run["messages"][1]["content"]
         assert run["document_id"] == "contract"
 
 
@@ -129,12 +128,13 @@ async def test_a_long_text_is_cut_after_a_sentence_and_marked(
 ) -> None:
     await asked.hear(SENTENCE * copies)
     run = await asked.run()
-    shown = data_of(run["messages"][1]["content"], run["messages"])
-    assert shown["truncated"] is True
+    about = run["messages"][1]["content"]
+    _, shown = quoted_in(about)
+    assert "the beginning of this document" in about
     assert run["document_truncated"] is True
-    assert (SENTENCE * copies).startswith(shown["text"])
-    assert shown["text"].endswith("March.")
-    tokens = count_tokens(shown["text"])
+    assert (SENTENCE * copies).startswith(shown)
+    assert shown.endswith("March.")
+    tokens = count_tokens(shown)
     assert settings.run_document_tokens - count_tokens(SENTENCE) <= tokens <= settings.run_document_tokens
 
 
@@ -199,13 +199,15 @@ async def test_a_model_that_obeys_what_the_document_says_reaches_nothing_else(
     await asked.hear(f"{text} \u202e\U000e0041\u200b hidden")
     run = await asked.run({"obey": True}, {"text": "[1]"}, kb_ids=[knowledge.kb.kb_id])
     assert len(run["tool_calls"]) == len(orders), "it has obeyed"
-    assert [bool(each["problem"]) for each in run["tool_calls"]].count(False) == 1
+    assert [bool(each["problem"]) for each in run["tool_calls"]].count(False) == 4, (
+        "only one has a filter that is wrong"
+    )
     reached = {passage["kb_id"] for each in run["tool_calls"] for passage in each["passages"]}
     assert reached == {knowledge.kb.kb_id}
     tool_messages = [message["content"] for message in run["messages"] if message["role"] == "tool"]
     assert "for the victim alone" not in "".join(tool_messages)
-    shown = data_of(run["messages"][1]["content"], run["messages"])
-    assert shown["text"] == f"{text}  hidden", "without invisible characters"
+    _, shown = quoted_in(run["messages"][1]["content"])
+    assert shown == f"{text}  hidden", "without invisible characters"
 
 
 async def test_a_thread_remembers_which_document_a_question_was_about_but_not_its_text(asked: Asked) -> None:
@@ -215,10 +217,12 @@ async def test_a_thread_remembers_which_document_a_question_was_about_but_not_it
     await asked.scripted.says({"text": "On the first of March."})
     when = [{"role": "user", "content": "And when?"}]
     run = await asked.author.run(messages=when, model=asked.scripted.name, thread_id=thread["thread_id"])
-    about, question, answer, again = run["messages"][1:5]
-    # By the marks of this run: the model was told of no others.
-    assert data_of(about["content"], run["messages"]) == {"document": "contract <<<end>>>.pdf"}
-    assert [question, answer["content"], again] == [QUESTION[0], "Ada.", when[0]]
+    about, answer, again = run["messages"][1:4]
+    marks = re.findall(r"^<<<(?:end )?(\w{16})>>>$", about["content"], re.MULTILINE)
+    assert (len(marks), len(set(marks))) == (2, 1)
+    assert '{"document": "contract <<<end>>>.pdf"}' in about["content"]
+    assert about["content"].endswith(QUESTION[0]["content"])
+    assert [answer["content"], again] == ["Ada.", when[0]]
     assert run["document_id"] is None
     runs = (await asked.author.ask("GET", f"/threads/{thread['thread_id']}")).json()["runs"]
     assert [each["document_id"] for each in runs] == [None, "contract"]

@@ -75,7 +75,7 @@ async def test_a_question_costs_one_embedding_however_often_the_model_is_called(
     assert run["spus"] == 2
     first, second, third = run["injections"]
     assert [each["iteration"] for each in (first, second, third)] == [1, 2, 3]
-    assert '"passages"' in second["text"]
+    assert "\n[1] " in second["text"]
     assert "Unknown tool" in third["text"]
 
 

@@ -89,7 +89,7 @@ async def test_a_run_that_a_later_version_wrote_is_shown_as_far_as_it_is_known(
 
 async def test_documents_are_listed_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
     await knowledge.index(DocumentToIndex("unread", ["No run ever cites this."], name="unread.md"))
-    await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
+    await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "So [1] [2]"})
     await asked.run({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "[1] again [1]"})
     path = f"/insights/knowledge-bases/{knowledge.kb.kb_id}/documents"
     cited = (await asked.author.ask("GET", path)).json()
@@ -106,7 +106,7 @@ async def test_documents_are_listed_by_how_many_runs_cite_them(asked: Asked, kno
 
 async def test_calls_of_one_answer_are_made_together_with_one_message_each(asked: Asked) -> None:
     run = await asked.run(
-        {"tool_calls": [search(FENCE, "same"), search(BREAD, "same"), search(FENCE, "other")]}, {"text": "[1] [2]"}
+        {"tool_calls": [search(FENCE, "same"), search(BREAD, "same"), search(FENCE, "other")]}, {"text": "So [1] [2]"}
     )
     results = [message for message in run["messages"] if message["role"] == "tool"]
     ids = [each["tool_call_id"] for each in results]
@@ -147,7 +147,7 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
     unnamed = await create(search_database, ORGANIZATION, name="Unnamed")
     await unnamed.index(DocumentToIndex("unnamed", [FENCE], name="unnamed.md"))
     kb_ids = [knowledge.kb.kb_id, other.kb.kb_id]
-    turns = {"tool_calls": [search(FENCE)]}, {"text": "[1] [2] [3]"}
+    turns = {"tool_calls": [search(FENCE)]}, {"text": "So [1] [2] [3]"}
     prompt = await asked.author.make(
         "/prompts", name="P", content="?", model=asked.scripted.name, kb_ids=kb_ids, schema={"type": "string"}
     )
@@ -163,7 +163,8 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
     [
         (call(TOOL, "{not json"), "not JSON"),
         (call("drop_everything", "{}"), "Unknown tool"),
-        (call(TOOL, '{"query": "x", "organization_id": "victim"}'), "can't be used"),
+        (call(TOOL, '{"query": "x", "organization_id": "victim"}'), "no such argument: organization_id"),
+        (call(TOOL, '{"question": "x"}'), "can't be used"),
         (search(metadata_filter={"$where": "1"}), "metadata_filter"),
     ],
 )
@@ -196,9 +197,13 @@ def iterations() -> list[float]:
 
 async def test_an_answer_against_the_schema_is_fixed_once_or_refused_with_what_is_wrong(asked: Asked) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    run = await asked.run({"text": '{"a": "x"}'}, {"text": '{"a": 1}'}, response_schema=schema)
+    run = await asked.run({"text": "7"}, {"text": '{"a": "x"}'}, {"text": '{"a": 1}'}, response_schema=schema)
     assert run["answer"] == '{"a": 1}'
-    assert (await asked.scripted.requests())[0]["response_format"]["type"] == "json_schema"
+    first, second, third = await asked.scripted.requests()
+    assert ("tools" in first, "response_format" in first) == (True, False), "it would keep the model from searching"
+    for request in (second, third):
+        assert ("tools" in request, request["response_format"]["type"]) == (False, "json_schema")
+    assert '"required": ["a"]' in first["messages"][0]["content"], "a model reads it where no server enforces it"
     refused = await asked.refused({"text": '{"a": "x"}'}, response_schema=schema)
     assert refused.status_code == 422
     problem = refused.json()
@@ -215,9 +220,9 @@ async def test_a_model_that_says_half_of_a_character_has_an_answer_that_can_be_k
 
 async def test_the_budget_of_tokens_bounds_what_the_model_may_write(asked: Asked) -> None:
     used = {"prompt_tokens": 300, "completion_tokens": 100}
-    await asked.run({"tool_calls": [search()], **used}, {"text": "So [1].", **used}, budget={"max_tokens": 5_000})
+    await asked.run({"tool_calls": [search()], **used}, {"text": "So [1].", **used}, budget={"max_tokens": 3_000})
     first, second = [each["max_completion_tokens"] for each in await asked.scripted.requests()]
-    assert 0 < second <= first - 400 < 4_600
+    assert 0 < second <= first - 400 < 2_600
 
 
 async def test_an_answer_cut_off_by_the_budget_is_no_answer(asked: Asked) -> None:
@@ -380,7 +385,7 @@ async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
         {"tool_calls": [search(text)]},
         {"obey": True},
         {"obey": True},
-        {"text": "[1]"},
+        {"text": "So [1]."},
         budget={"max_spus": 4},
     )
     assert len(run["tool_calls"]) > 4, "it has obeyed"
@@ -424,7 +429,7 @@ async def test_an_agent_searches_with_its_tools_and_learns_that_a_kb_is_gone(
     assert {tool["type"] for tool in shown["tools"]} == {"knowledge_base"}
 
     query = json.dumps({"query": FENCE})
-    await scripted.says({"tool_calls": [call("search_facts", query), call("search_gone", query)]}, {"text": "[1]"})
+    await scripted.says({"tool_calls": [call("search_facts", query), call("search_gone", query)]}, {"text": "So [1]."})
     run = await author.run(agent_id=agent["agent_id"], messages=QUESTION)
     found, broken = (message["content"] for message in run["messages"] if message["role"] == "tool")
     assert FENCE in found
@@ -484,8 +489,8 @@ async def test_tools_are_changed_and_removed(author: Author, knowledge: Knowledg
 async def test_a_thread_continues_with_its_answers_and_brings_their_citations_back(asked: Asked) -> None:
     thread = await asked.author.make("/threads", title="T")
     await asked.run({"tool_calls": [search()]}, {"text": "A write [1]."}, thread_id=thread["thread_id"])
-    run = await asked.run({"text": "As I said."}, thread_id=thread["thread_id"])
-    said = [(message["role"], message["content"]) for message in run["messages"][1:4]]
+    run = await asked.run({"text": "As I said."}, thread_id=thread["thread_id"], kb_ids=[])
+    said = [(message["role"], message["content"]) for message in run["messages"][:3]]
     assert said == [("user", QUESTION[0]["content"]), ("assistant", "A write."), ("user", QUESTION[0]["content"])]
     found = (await asked.author.ask("GET", f"/threads/{thread['thread_id']}")).json()
     assert [len(each["citations"]) for each in found["runs"]] == [0, 1]
@@ -495,7 +500,7 @@ async def test_a_thread_continues_with_its_answers_and_brings_their_citations_ba
 async def test_a_thread_returns_the_calls_of_tools_of_its_runs_if_asked_for(asked: Asked) -> None:
     thread = await asked.author.make("/threads", title="T")
     searched = await asked.run({"tool_calls": [search()]}, {"text": "A write [1]."}, thread_id=thread["thread_id"])
-    await asked.run({"text": "As I said."}, thread_id=thread["thread_id"])
+    await asked.run({"text": "As I said."}, thread_id=thread["thread_id"], kb_ids=[])
     found = (await asked.author.ask("GET", f"/threads/{thread['thread_id']}?with_tool_calls=true")).json()
     assert [each["tool_calls"] for each in found["runs"]] == [[], searched["tool_calls"]]
     assert len(searched["tool_calls"]) == 1

@@ -17,9 +17,11 @@ async def test_an_agent_is_created_and_changed_in_the_version_that_was_shown(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:
     typed = {"name": "Support", "instructions": "Search.", "model": "", "max_iterations": "3", "auto_search": "on"}
+    typed |= {"temperature": "0.4", "max_output_tokens": ""}
     created = await reader.post(AGENTS, data=typed)
     assert (created.status_code, created.headers["location"]) == (303, f"{AGENT}?done=created")
     sent = {"name": "Support", "instructions": "Search.", "model": None, "max_iterations": 3, "auto_search": True}
+    sent |= {"temperature": 0.4, "max_output_tokens": None}
     assert api.bodies["POST /agents"] == sent
     api.headers[f"GET /agents/{AGENT_ID}"] = {"ETag": '"7"'}
     assert 'name="etag" value="&#34;7&#34;"' in (await reader.get(AGENT)).text

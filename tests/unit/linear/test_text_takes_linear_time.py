@@ -30,6 +30,7 @@ from kb_search.runs.citations import remove_marks, resolve_citations
 from kb_search.runs.clean_answers import AnswerStreamCleaner
 from kb_search.runs.discussed_document import cut_document
 from kb_search.runs.json_strings import clean_json
+from kb_search.runs.mark_notation import CitableNumbers
 from kb_search.runs.marks import remove_unknown_marks
 from kb_search.runs.passages import RunPassages, remove_invisible_characters
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
@@ -79,7 +80,7 @@ def _fit(text: str) -> object:
 
 
 def _stream(text: str) -> object:
-    answer, characters = AnswerStreamCleaner(RunPassages().has, frozenset()), WholeCharacters()
+    answer, characters = AnswerStreamCleaner(RunPassages().citable(), frozenset()), WholeCharacters()
     for start in range(0, len(text), PIECE):
         answer.feed(characters.feed(text[start : start + PIECE]))
     return answer.end()
@@ -105,7 +106,8 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "name of a tool": lambda text: default_tool_name(text, ()),
     "citations": lambda text: resolve_citations(text, RunPassages()),
     "citations in JSON": lambda text: resolve_citations(json.dumps([text]), RunPassages(), is_json=True),
-    "without unknown citations": lambda text: remove_unknown_marks(text, RunPassages().has),
+    "without unknown citations": lambda text: remove_unknown_marks(text, CitableNumbers(2)),
+    "brackets of passages": lambda text: CitableNumbers.of_texts([text]),
     "without marks": remove_marks,
     "without marks in JSON": lambda text: remove_marks(json.dumps([text, {text: text}]), is_json=True),
     "addresses": lambda text: find_addresses([text]),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kb_local.model_server import demo_chat
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_events
-from kb_local.model_server.demo_chat import LABEL, NOTHING_FOUND, Quote, best_quotes, document_in, passages_in
+from kb_local.model_server.demo_chat import LABEL, NOTHING_FOUND, Quote, best_quotes, passages_in, question_in
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"properties": {"query": {}}}}}
 OTHER = {"type": "function", "function": {"name": "other", "parameters": {"properties": {}}}}
@@ -20,8 +20,15 @@ def request(*messages: tuple[str, str], **fields: Any) -> ChatRequest:
 
 
 def result(*passages: tuple[str, str]) -> str:
-    found = json.dumps({"passages": [{"id": citation, "text": text} for citation, text in passages]})
-    return f"<<<begin x>>>\n{found}\n<<<end x>>>"
+    return data("\n\n".join(f"{citation} a.md\n{quote(text)}" for citation, text in passages))
+
+
+def quote(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+def data(text: str) -> str:
+    return f"<<<x>>>\n{text}\n<<<end x>>>"
 
 
 def test_it_searches_with_the_question_and_only_with_tools_that_take_one() -> None:
@@ -45,12 +52,18 @@ def test_in_a_conversation_it_searches_for_the_newest_question() -> None:
 
 
 def test_it_quotes_the_document_that_the_question_is_about_without_a_citation() -> None:
-    document = json.dumps({"document": "a.md", "text": "Bread is baked. A fence is a write."})
-    reminder = json.dumps({"document": "b.md"})
-    conversation = (("user", f"Earlier:\n{reminder}"), ("user", f"About:\n{document}"), ("user", "What is a fence?"))
+    document = data(f"a.md\n{quote('Bread is baked. A fence is a write.')}")
+    conversation = (("user", f"About:\n{document}\n\nWhat is a fence?"),)
     assert demo_chat.reply(request(*conversation)).text == f"{LABEL} A fence is a write."
     found = demo_chat.reply(request(*conversation, ("tool", result(("[1]", "A fence fails."))), tools=[SEARCH])).text
     assert found == f"{LABEL} A fence fails. [1] A fence is a write."
+
+
+def test_it_answers_from_passages_that_stand_before_the_question() -> None:
+    found = result(("[1]", "Bread is baked."), ("[2]", "A fence is a write.\n[3] And\nno more."))
+    asked = f"Passages:\n{found}\n\nQuestion: What is a fence?\n\nAnswer from the passages of bread."
+    assert question_in(asked) == "What is a fence?"
+    assert demo_chat.reply(request(("user", asked))).text == f"{LABEL} A fence is a write. [2]"
 
 
 def test_it_quotes_neither_passages_that_share_much_less_nor_questions() -> None:
@@ -87,7 +100,7 @@ def test_its_quotes_stand_in_the_passages_that_it_cites(passages: list[tuple[str
 
 @given(st.text())
 def test_a_result_it_can_not_read_has_no_passages(text: str) -> None:
-    assert all(isinstance(each, Quote) for each in (*passages_in(text), *document_in(text)))
+    assert all(isinstance(each, Quote) for each in (*passages_in(text), *passages_in(data(text))))
 
 
 SCHEMAS = st.recursive(

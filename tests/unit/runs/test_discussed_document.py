@@ -1,7 +1,5 @@
 """What a model sees of the document that a run is about."""
 
-import json
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -53,17 +51,14 @@ def test_neither_text_nor_name_leaves_its_fence(text: str, name: str, attack: st
     attack = attack.format(delimiter.marker)
     document = DiscussedDocument("d", name + attack, text + attack, truncated=True)
     for message in (document.build_message(delimiter), build_reminder(name + attack, delimiter)):
-        said, *lines = message["content"].split("\n")
+        said, begin, first, *quoted, end = message["content"].split("\n")
         assert said.endswith(":")
-        assert [lines[0], *lines[2:]] == [f"<<<{delimiter.marker}>>>", f"<<<end {delimiter.marker}>>>"]
-        assert delimiter.marker not in lines[1]
-        assert "document" in json.loads(lines[1])
+        assert [begin, end] == [f"<<<{delimiter.marker}>>>", f"<<<end {delimiter.marker}>>>"]
+        assert delimiter.marker not in "".join([first, *quoted])
+        assert all(line.startswith(">") for line in quoted)
 
 
 def test_invisible_characters_are_removed_from_text_and_name() -> None:
     document = DiscussedDocument("d", "a\u202e.pdf", "te\u200bxt\U000e0041", truncated=False)
     delimiter = PromptDelimiter.create()
-    assert json.loads(document.build_message(delimiter)["content"].split("\n")[2]) == {
-        "document": "a.pdf",
-        "text": "text",
-    }
+    assert document.build_message(delimiter)["content"].split("\n")[2:4] == ["a.pdf", "> text"]

@@ -1,6 +1,7 @@
 """What a run does next, whatever the model says."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from kb_shared.chat.completion import Completion, ToolCall
 
 BUDGET = RunLimits(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-START = RunState([{"role": "user", "content": "?"}])
+START = RunState([{"role": "user", "content": "?"}], tools=["find"])
 
 
 def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1, is_cut: bool = False) -> Completion:
@@ -35,7 +36,7 @@ def decide(state: RunState, **known: Any) -> AskModel | StopRun:
 
 
 def test_the_last_question_comes_without_tools() -> None:
-    asked = [decide(RunState(START.messages, iterations=number)) for number in range(5)]
+    asked = [decide(replace(START, iterations=number)) for number in range(5)]
     assert (
         asked
         == [AskModel(with_tools=True, max_completion_tokens=999)] * 3
@@ -51,7 +52,7 @@ def test_an_answer_may_be_as_long_as_the_budget_has_left() -> None:
 
 @pytest.mark.parametrize("schema", [None, SCHEMA])
 def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | None) -> None:
-    start = RunState(START.messages, schema)
+    start = replace(START, schema=schema)
     state, action = loop.process_completion(start, said('{"a": 1}', is_cut=True), with_tools=True)
     assert isinstance(action, Repair)
     assert "fewer words" in str(state.messages[-1]["content"])
@@ -93,7 +94,7 @@ def test_an_empty_answer_is_sent_back_once(text: str | None) -> None:
 
 
 def test_an_answer_against_the_schema_is_sent_back_with_what_is_wrong() -> None:
-    start = RunState(START.messages, SCHEMA)
+    start = replace(START, schema=SCHEMA)
     state, action = loop.process_completion(start, said('{"a": "x"}'), with_tools=True)
     assert isinstance(action, Repair)
     assert "$.a" in str(state.messages[-1]["content"])
@@ -147,7 +148,7 @@ COMPLETIONS = st.builds(
 
 @given(st.lists(COMPLETIONS, min_size=1), st.booleans())
 def test_w14_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
-    state = RunState(START.messages, SCHEMA if with_schema else None)
+    state = replace(START, schema=SCHEMA if with_schema else None)
     for number in range(BUDGET.max_iterations + 3):
         action = decide(state, next_prompt_tokens=0)
         assert isinstance(action, AskModel)
@@ -159,3 +160,66 @@ def test_w14_a_run_ends_whatever_the_model_says(says: list[Completion], with_sch
                 state, [(call, "x") for call in [*action_after.calls, *action_after.too_many]]
             )
     raise AssertionError("it went on")
+
+
+def test_an_answer_has_no_more_tokens_than_its_limit() -> None:
+    limits = replace(BUDGET, max_output_tokens=70)
+    action = loop.decide_request(START, limits, elapsed_s=0.0, next_prompt_tokens=1)
+    assert action == AskModel(with_tools=True, max_completion_tokens=70)
+    action = loop.decide_request(START, limits, elapsed_s=0.0, next_prompt_tokens=960)
+    assert action == AskModel(with_tools=True, max_completion_tokens=40)
+
+
+def test_a_run_that_searches_for_its_model_offers_no_tools_and_counts_what_was_used_up() -> None:
+    state, _ = loop.process_completion(START, said(None), with_tools=True)
+    again = loop.begin_again(state, [{"role": "user", "content": "found, ?"}])
+    assert decide(again) == AskModel(with_tools=False, max_completion_tokens=984)
+    assert (again.iterations, again.is_repair) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "find", "arguments": {"query": "oars"}}',
+        '```json\n{"name": "find", "arguments": {"query": "oars"}\n```',
+        '<tool_call>{"name": "find", "arguments": {}}</tool_call>',
+        "I look it up: find(query='oars')",
+        '[{"function": "functions.find", "parameters": {}}]',
+    ],
+)
+def test_a_call_is_no_answer_and_is_sent_back(text: str) -> None:
+    state, action = loop.process_completion(replace(START, may_call=False), said(text), with_tools=False)
+    assert isinstance(action, Repair)
+    _, action = loop.process_completion(state, said(text), with_tools=False)
+    assert isinstance(action, UnusableAnswer)
+
+
+@pytest.mark.parametrize("text", ["[1]", "[1], [2].", "\u30101\u3011"])
+def test_marks_alone_are_sent_back_once_and_are_an_answer_then(text: str) -> None:
+    state, action = loop.process_completion(START, said(text), with_tools=False)
+    assert isinstance(action, Repair)
+    assert loop.process_completion(state, said(text), with_tools=False)[1] == ModelAnswered(text)
+
+
+@pytest.mark.parametrize("text", ["28", "It is 28 [1].", "You find it in the handbook", 'The field "name" is empty.'])
+def test_words_and_figures_are_answers(text: str) -> None:
+    assert loop.process_completion(START, said(text), with_tools=True)[1] == ModelAnswered(text)
+
+
+def test_json_in_one_fence_is_the_answer_without_its_fence() -> None:
+    start = replace(START, schema=SCHEMA)
+    _, action = loop.process_completion(start, said('Here it is:\n```json\n{"a": 4}\n```\n'), with_tools=False)
+    assert action == ModelAnswered('{"a": 4}')
+
+
+def test_of_an_answer_that_was_cut_off_only_the_beginning_is_sent_back() -> None:
+    state, action = loop.process_completion(START, said("long " * 4_000, is_cut=True), with_tools=True)
+    assert isinstance(action, Repair)
+    assert len(str(state.messages[-2]["content"])) < 2_100
+    assert str(state.messages[-2]["content"]).endswith(" ...")
+
+
+def test_a_note_stands_behind_the_last_result() -> None:
+    calls = [ToolCall("1", "find", "{}"), ToolCall("2", "find", "{}")]
+    state = loop.add_tool_results(START, [(call, "found") for call in calls], note="Cite it.")
+    assert [message["content"] for message in state.messages[1:]] == ["found", "found\nCite it."]

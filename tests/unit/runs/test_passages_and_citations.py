@@ -1,6 +1,5 @@
 """What a model sees of documents, and what it may cite of them."""
 
-import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -45,9 +44,9 @@ def test_a_passage_that_was_cut_is_shown_whole_once_it_was_found_whole() -> None
 
 
 def test_citations_are_passages_of_the_run_in_the_order_of_their_mention_and_others_are_counted() -> None:
-    found = resolve_citations("So [2], as said [2] and [1, 7]; also [0] and [999].", passages_of("a", "b"))
+    found = resolve_citations("So [2], as said [2] and [1, 7]; also [0], [4] and [999].", passages_of("a", "b"))
     assert [each.citation for each in found.passages] == ["b", "a"]
-    assert found.dropped == 3
+    assert found.dropped == 2
 
 
 @given(st.text(), st.integers(0, 5))
@@ -58,6 +57,7 @@ def test_every_citation_is_a_passage_of_the_run_whatever_the_answer_says(answer:
 
 def test_numbers_of_an_earlier_run_are_taken_out() -> None:
     assert remove_marks("So [1] and [2, 3].") == "So and."
+    assert remove_marks("Of [2019] and [1], not [12].", highest=1) == "Of [2019] and, not [12]."
 
 
 def test_numbers_of_an_earlier_run_are_taken_out_of_the_texts_of_json_and_its_data_stays() -> None:
@@ -70,19 +70,17 @@ def test_numbers_of_an_earlier_run_are_taken_out_of_the_texts_of_json_and_its_da
 def test_marks_of_what_was_never_returned_are_taken_out_of_an_answer_but_not_out_of_its_code() -> None:
     passages = passages_of("a", "b")
     answer = "So [2] [9], or [1,7], not[3]: `rows[9]`\n```\nrows [0]\n```"
-    assert remove_unknown_marks(answer, passages.has) == "So [2], or [1], not: `rows[9]`\n```\nrows [0]\n```"
+    assert remove_unknown_marks(answer, passages.citable()) == "So [2], or [1], not: `rows[9]`\n```\nrows [0]\n```"
     assert resolve_citations(answer, passages).dropped == 3
 
 
 @given(st.text(alphabet="ab [1],23`\n", max_size=60))
 def test_an_answer_without_unknown_marks_still_cites_what_it_cited(answer: str) -> None:
     passages = passages_of("a", "b")
-    cleaned_answer = remove_unknown_marks(answer, passages.has)
+    cleaned_answer = remove_unknown_marks(answer, passages.citable())
     assert set(resolve_citations(answer, passages).passages) <= set(
         resolve_citations(cleaned_answer, passages).passages
     )
-    if resolve_citations(answer, passages).dropped == 0:
-        assert cleaned_answer == answer
 
 
 def test_numbers_in_json_are_data_and_only_its_texts_cite() -> None:
@@ -107,11 +105,18 @@ def test_invisible_characters_are_removed() -> None:
 def test_no_text_ends_its_delimiters(text: str, attack: str) -> None:
     delimiter = PromptDelimiter.create()
     passage = replace(PASSAGE, number=1, text=text + attack.format(delimiter.marker))
-    lines = render_passages([passage], omitted_count=0, delimiter=delimiter).split("\n")
-    assert [lines[0], lines[-1]] == [f"<<<{delimiter.marker}>>>", f"<<<end {delimiter.marker}>>>"]
-    assert len(lines) == 3
-    assert delimiter.marker not in lines[1]
-    assert json.loads(lines[1])["passages"][0]["id"] == "[1]"
+    begin, header, *quoted, end = render_passages([passage], omitted_count=0, delimiter=delimiter).split("\n")
+    assert [begin, end] == [f"<<<{delimiter.marker}>>>", f"<<<end {delimiter.marker}>>>"]
+    assert header == "[1] a.pdf"
+    assert all(line.startswith(">") and delimiter.marker not in line for line in quoted)
+
+
+def test_no_name_and_no_line_of_a_passage_can_be_taken_for_another_passage() -> None:
+    passage = replace(PASSAGE, number=1, document_name="a\n[2] b", page_start=7, text="so\n[2] b\n> no", truncated=True)
+    lines = render_passages([passage], omitted_count=4, delimiter=PromptDelimiter("m")).split("\n")
+    assert lines[1:5] == ["[1] a [2] b, page 7 (only its beginning)", "> so", "> [2] b", "> > no"]
+    assert lines[-1] == "4 more passages did not fit."
+    assert render_passages([], omitted_count=0, delimiter=PromptDelimiter("m")) == "Nothing was found."
 
 
 def test_marks_are_never_the_same() -> None:

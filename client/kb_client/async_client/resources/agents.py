@@ -21,6 +21,8 @@ class AsyncAgents(AsyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
+        temperature: float | Unset | None = UNSET,
+        max_output_tokens: int | Unset | None = UNSET,
         injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
@@ -35,6 +37,8 @@ class AsyncAgents(AsyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "temperature": temperature,
+                    "max_output_tokens": max_output_tokens,
                     "injection": injection,
                 }
             ),
@@ -55,6 +59,8 @@ class AsyncAgents(AsyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        temperature: float | Unset | None = UNSET,
+        max_output_tokens: int | Unset | None = UNSET,
         injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[AgentView]:
@@ -76,6 +82,8 @@ class AsyncAgents(AsyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "temperature": temperature,
+                    "max_output_tokens": max_output_tokens,
                     "injection": injection,
                 }
             ),

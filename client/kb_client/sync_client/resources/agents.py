@@ -22,6 +22,8 @@ class SyncAgents(SyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset = UNSET,
+        temperature: float | Unset | None = UNSET,
+        max_output_tokens: int | Unset | None = UNSET,
         injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
     ) -> ApiCall[AgentView]:
         """Create an agent, without tools."""
@@ -36,6 +38,8 @@ class SyncAgents(SyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "temperature": temperature,
+                    "max_output_tokens": max_output_tokens,
                     "injection": injection,
                 }
             ),
@@ -56,6 +60,8 @@ class SyncAgents(SyncResource):
         model: str | Unset | None = UNSET,
         max_iterations: int | Unset | None = UNSET,
         auto_search: bool | Unset | None = UNSET,
+        temperature: float | Unset | None = UNSET,
+        max_output_tokens: int | Unset | None = UNSET,
         injection: PromptInjection | Mapping[str, Any] | Unset | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[AgentView]:
@@ -77,6 +83,8 @@ class SyncAgents(SyncResource):
                     "model": model,
                     "max_iterations": max_iterations,
                     "auto_search": auto_search,
+                    "temperature": temperature,
+                    "max_output_tokens": max_output_tokens,
                     "injection": injection,
                 }
             ),

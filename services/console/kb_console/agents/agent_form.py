@@ -20,6 +20,10 @@ class AgentForm:
     """Empty: those of the deployment."""
     auto_search: str = ""
     """`on`, as browsers send a marked box, or empty."""
+    temperature: str = ""
+    """Empty: the usual one."""
+    max_output_tokens: str = ""
+    """Empty: that of the deployment."""
     etag: str = ""
     """Version that is being changed."""
     idempotency_key: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -38,6 +42,8 @@ class AgentForm:
             model=agent.model,
             max_iterations="" if agent.max_iterations is None else str(agent.max_iterations),
             auto_search="on" if agent.auto_search else "",
+            temperature="" if agent.temperature is None else str(agent.temperature),
+            max_output_tokens="" if agent.max_output_tokens is None else str(agent.max_output_tokens),
             etag=etag or "",
         )
 
@@ -49,16 +55,20 @@ class AgentForm:
             "model": self.model,
             "max_iterations": self.max_iterations,
             "auto_search": bool(self.auto_search),
+            "temperature": self.temperature,
+            "max_output_tokens": self.max_output_tokens,
         }
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the agent.
 
         Raises:
-            UnusableForm: the number of calls is none.
+            UnusableForm: a number is none.
         """
         numbers = TypedNumbers()
         max_iterations = numbers.read("max_iterations", self.max_iterations, int)
+        temperature = numbers.read("temperature", self.temperature, float)
+        max_output_tokens = numbers.read("max_output_tokens", self.max_output_tokens, int)
         numbers.check()
         return {
             "name": self.name.strip(),
@@ -66,6 +76,8 @@ class AgentForm:
             "model": self.model or None,
             "max_iterations": max_iterations,
             "auto_search": bool(self.auto_search),
+            "temperature": temperature,
+            "max_output_tokens": max_output_tokens,
         }
 
 

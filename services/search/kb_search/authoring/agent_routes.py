@@ -74,6 +74,8 @@ async def create(
         model=await checks.usable_model(caller, body.model),
         max_iterations=body.max_iterations,
         auto_search=body.auto_search,
+        temperature=body.temperature,
+        max_output_tokens=body.max_output_tokens,
         injection=checks.stored_injection(body.injection),
         tools=(),
         version=1,
@@ -168,7 +170,7 @@ async def add_tool(
         database,
         caller,
         agent_id=agent_id,
-        change=lambda tools: append_tool(tools, body, kb_name=kb.name, tool_id=tool_id),
+        change=lambda tools: append_tool(tools, body, kb_name=kb.name, kb_description=kb.description, tool_id=tool_id),
         response=response,
     )
 
@@ -312,6 +314,8 @@ def _view(agent: Agent, kbs: Mapping[str, KnowledgeBase]) -> AgentView:
         "model",
         "max_iterations",
         "auto_search",
+        "temperature",
+        "max_output_tokens",
         "created_at",
         "updated_at",
         "created_by",

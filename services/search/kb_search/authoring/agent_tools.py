@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kb_contracts.api.agents import MAX_TOOLS, AddTool
+from kb_search.runs.knowledge_tools import MAX_DESCRIPTION_CHARACTERS
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo.agents import KnowledgeBaseTool
@@ -27,12 +28,14 @@ def default_tool_name(kb_name: str, taken: Collection[str]) -> str:
     return name
 
 
-def default_tool_description(kb_name: str) -> str:
-    return f"Search {kb_name} knowledge base"
+def default_tool_description(kb_name: str, contents: str = "") -> str:
+    """Describe a tool by the name of its KB, and by what the KB says that it contains."""
+    said = " ".join(contents.split())
+    return f"Search {kb_name} knowledge base{f': {said}' if said else ''}"[:MAX_DESCRIPTION_CHARACTERS]
 
 
 def append_tool(
-    tools: Sequence[KnowledgeBaseTool], added: AddTool, *, kb_name: str, tool_id: str
+    tools: Sequence[KnowledgeBaseTool], added: AddTool, *, kb_name: str, kb_description: str = "", tool_id: str
 ) -> list[KnowledgeBaseTool]:
     """Add a KB as a tool.
 
@@ -52,7 +55,7 @@ def append_tool(
         tool_id=tool_id,
         kb_id=added.kb_id,
         tool_name=added.tool_name or default_tool_name(kb_name, taken),
-        tool_description=added.tool_description or default_tool_description(kb_name),
+        tool_description=added.tool_description or default_tool_description(kb_name, kb_description),
         default_top_k=added.default_top_k,
         default_min_score=added.default_min_score,
         kb_name=kb_name,

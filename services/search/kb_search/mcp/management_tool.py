@@ -30,6 +30,11 @@ class ManagementTool:
     scope: Scope = Scope.WRITE
     """Scope of the keys that get the tool."""
 
+    @property
+    def is_read_only(self) -> bool:
+        """Return whether a call changes nothing."""
+        return self.annotations.read_only_hint is True
+
     def describe(self) -> Tool:
         return Tool(
             name=self.name,

@@ -17,7 +17,7 @@ from kb_client.errors import ApiError, KbClientError
 from kb_search.mcp.entry_tools import ENTRY_TOOLS
 from kb_search.mcp.knowledge_base_tools import KNOWLEDGE_BASE_TOOLS
 from kb_search.mcp.management_tool import ManagementTool
-from kb_search.runs.knowledge_tools import check_arguments
+from kb_search.runs.lenient_arguments import read_arguments
 from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.authentication import Caller
 from kb_shared.providers.public_transport import tls_context
@@ -55,7 +55,8 @@ class Management:
             UnusableCall: The arguments are not those of the tool.
         """
         url, tool = self._url_and_tool[name]
-        parsed = check_arguments(tool.arguments, arguments)
+        read = read_arguments(tool.arguments, arguments, ignores_unknown=tool.is_read_only)
+        parsed = read.arguments
         client = AsyncClient(
             url, organization=caller.organization_id, api_key=key, timeout_s=TIMEOUT_S, http=self._http
         )
@@ -68,7 +69,8 @@ class Management:
             return CallToolResult(content=[TextContent(text=_UNAVAILABLE)], is_error=True)
         fields = answer.model_dump(mode="json")
         text = remove_invisible_characters(json.dumps(fields, ensure_ascii=False, indent=1))
-        return CallToolResult(content=[TextContent(text=text)], structured_content=fields)
+        blocks = [text, *(f"({note})" for note in read.notes)]
+        return CallToolResult(content=[TextContent(text=block) for block in blocks], structured_content=fields)
 
     async def close(self) -> None:
         await self._http.aclose()

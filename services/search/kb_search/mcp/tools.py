@@ -33,10 +33,9 @@ from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import (
     DEFAULT_TOP_K,
     SearchArguments,
-    UnusableCall,
     build_search_parameters,
-    check_arguments,
 )
+from kb_search.runs.lenient_arguments import Arguments, ReadArguments, UnusableCall, read_arguments
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
@@ -242,14 +241,17 @@ class McpTools:
 
     async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         if name == SEARCH:
-            return await self._search_knowledge_bases(caller, check_arguments(_KnowledgeBaseSearchArguments, arguments))
+            search = read_arguments(_KnowledgeBaseSearchArguments, _with_kb_ids(arguments))
+            return _noted(search, await self._search_knowledge_bases(caller, search.arguments))
         if name == ENTRIES:
-            return await self._search_entries(caller, check_arguments(_EntrySearchArguments, arguments))
+            entries = read_arguments(_EntrySearchArguments, arguments)
+            return _noted(entries, await self._search_entries(caller, entries.arguments))
         if name == LIST:
-            check_arguments(_NoArguments, arguments)
-            return await self._list_knowledge_bases(caller)
+            nothing = read_arguments(_NoArguments, arguments)
+            return _noted(nothing, await self._list_knowledge_bases(caller))
         if name == CHUNKS:
-            return await self._read_chunks(caller, check_arguments(_ChunksArguments, arguments))
+            chunks = read_arguments(_ChunksArguments, arguments)
+            return _noted(chunks, await self._read_chunks(caller, chunks.arguments))
         available = ", ".join(tool.name for tool in self.available_to(caller))
         return _failure(f"Unknown tool. Available tools: {available}.")
 
@@ -300,6 +302,19 @@ class McpTools:
             max_tokens=self._max_passage_tokens,
         )
         return _success(*render_document_chunks(read))
+
+
+def _with_kb_ids(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a search with `kb_id`, as other tools call it, for `kb_ids`."""
+    if "kb_id" not in arguments or arguments.get("kb_ids"):
+        return arguments
+    return {**{name: value for name, value in arguments.items() if name != "kb_id"}, "kb_ids": arguments["kb_id"]}
+
+
+def _noted(read: ReadArguments[Arguments], result: CallToolResult) -> CallToolResult:
+    """Return a result with what the model is told about its arguments."""
+    notes = [TextContent(text=f"({note})") for note in read.notes]
+    return result.model_copy(update={"content": [*result.content, *notes]}) if notes else result
 
 
 def _success(blocks: Blocks, structured: Mapping[str, Any]) -> CallToolResult:

@@ -1,28 +1,27 @@
 """Cleans answers before they are shown: no unknown citations, no links, images or HTML that loads anything. Pure."""
 
-from collections.abc import Callable
-
 from kb_search.runs.addresses import AddressStreamFilter, neutralize_addresses
+from kb_search.runs.mark_notation import CitableNumbers
 from kb_search.runs.marks import MarkStreamFilter, remove_unknown_marks
 
 
-def clean_text(text: str, *, is_known: Callable[[int], bool], addresses: frozenset[str]) -> str:
+def clean_text(text: str, *, citable: CitableNumbers, addresses: frozenset[str]) -> str:
     """Return a text of an answer as it may be shown.
 
     Args:
         text: Text as the model wrote it.
-        is_known: Returns whether a passage of the run has this number.
+        citable: Numbers of the passages of the run.
         addresses: Addresses that the run was given or has found.
     """
     # Addresses last: the removal of a citation can form an address from the text around it.
-    return neutralize_addresses(remove_unknown_marks(text, is_known), addresses)
+    return neutralize_addresses(remove_unknown_marks(text, citable), addresses)
 
 
 class AnswerStreamCleaner:
     """Cleans an answer that is streamed in pieces, with the same result as `clean_text`."""
 
-    def __init__(self, is_known: Callable[[int], bool], addresses: frozenset[str]) -> None:
-        self._marks = MarkStreamFilter(is_known)
+    def __init__(self, citable: CitableNumbers, addresses: frozenset[str]) -> None:
+        self._marks = MarkStreamFilter(citable)
         self._addresses = AddressStreamFilter(addresses)
 
     def feed(self, piece: str) -> str:

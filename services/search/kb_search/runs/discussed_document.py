@@ -3,10 +3,10 @@
 import asyncio
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kb_search.retrieval.context_budget import cut_beginning
-from kb_search.runs.passages import remove_invisible_characters
+from kb_search.runs.passages import quote_lines, remove_invisible_characters, to_one_line
 from kb_shared.chat.completion import Message
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.errors import NotFound, RequestError, TransientError
@@ -29,13 +29,9 @@ class DiscussedDocument:
 
     def build_message(self, delimiter: PromptDelimiter) -> Message:
         """Build the message that precedes the question."""
-        data: dict[str, Any] = {
-            "document": remove_invisible_characters(self.name),
-            "text": remove_invisible_characters(self.text),
-        }
-        if self.truncated:
-            data["truncated"] = True
-        return {"role": "user", "content": f"The question is about this document:\n{delimiter.wrap(data)}"}
+        about = f"The question is about {'the beginning of ' if self.truncated else ''}this document:"
+        data = delimiter.enclose(f"{to_one_line(self.name)}\n{quote_lines(self.text)}")
+        return {"role": "user", "content": f"{about}\n{data}"}
 
 
 def build_reminder(name: str, delimiter: PromptDelimiter) -> Message:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from kb_search.runs.written_answers import without_fence
+
 Clean: TypeAlias = Callable[[str], str]
 
 _SPECIAL: Final = re.compile(r'["\\]')
@@ -54,7 +56,9 @@ class JsonStreamCleaner:
 
     def end(self) -> str:
         """Return the rest, when no piece follows: prose, or a string that was cut off."""
-        return self._clean("".join(self._prose or self._string))
+        rest = "".join(self._prose or self._string)
+        inner = without_fence(rest) if self._prose else rest
+        return self._clean(rest) if inner == rest else clean_json(inner, self._clean)
 
     def _pass_on(self, piece: str, position: int, shown: list[str]) -> int:
         begins = piece.find('"', position)

@@ -6,34 +6,32 @@ The organization, the KBs and the limits never come from the model. Its argument
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from kb_contracts import strict_json
 from kb_contracts.api.model import StrictModel, Timestamp
 from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP_K
-from kb_contracts.reasons.field_reasons import describe
 from kb_contracts.text_rules import storable
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
+from kb_search.runs.lenient_arguments import UnusableCall, parse_arguments, read_arguments
 from kb_shared.chat.completion import Tool, ToolCall
 
 DEFAULT_TOP_K: Final = 5
-MAX_ARGUMENTS_CHARACTERS: Final = 20_000
-MAX_PROBLEMS: Final = 5
+MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
 PROMPTS_TOOL: Final = "search_knowledge_base"
-PROMPTS_TOOL_DESCRIPTION: Final = (
+_PROMPTS_TOOL_DESCRIPTION: Final = (
     "Search the knowledge base for passages about a question. Returns numbered passages to cite."
 )
 
 
-Arguments = TypeVar("Arguments", bound=BaseModel)
-
-
-class UnusableCall(Exception):
-    """A call that can't be made; its text tells the model why."""
+def describe_prompts_tool(contents: Sequence[str]) -> str:
+    """Describe the tool of a run by what its KBs contain, as far as they say so."""
+    known = [" ".join(each.split()) for each in contents if each.strip()]
+    described = " ".join([_PROMPTS_TOOL_DESCRIPTION, *(["It contains:", *known] if known else [])])
+    return described[:MAX_DESCRIPTION_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,15 @@ class KnowledgeTool:
     """Metadata keys that filters can compare by order, which the description names."""
 
     def describe(self) -> Tool:
-        """Return the tool as a function-calling schema."""
-        parameters = build_search_parameters(
+        """Return the tool as a function-calling schema: with those parameters only that a model can fill well.
+
+        Models copy what a description shows, so filters are described with keys that this tool can compare.
+        """
+        described = build_search_parameters(
             self.default_top_k, self.min_score, filterable_metadata=self.filterable_metadata
         )
+        names = ("query", "top_k", *(("metadata_filter",) if self.filterable_metadata else ()))
+        parameters = described | {"properties": {name: described["properties"][name] for name in names}}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
@@ -84,7 +87,7 @@ def build_search_parameters(
             },
             "metadata_filter": {
                 "type": "object",
-                "description": _METADATA_FILTER + _describe_keys(filterable_metadata),
+                "description": _describe_filter(filterable_metadata),
             },
             "coalesce_neighbors": {
                 "type": "integer",
@@ -106,16 +109,16 @@ def build_search_parameters(
     }
 
 
-_METADATA_FILTER: Final = (
-    'Search only documents with this metadata, for example {"year": {"$gte": 2025}}, or with this part of their name: '
-    '{"document_name": {"$contains": "report"}}.'
-)
-
-
-def _describe_keys(filterable_metadata: Sequence[str]) -> str:
+def _describe_filter(filterable_metadata: Sequence[str]) -> str:
+    """Describe filters without values that a model could take for its own."""
+    by_name = 'To search only documents with a part of their name: {"document_name": {"$contains": "..."}}.'
     if not filterable_metadata:
-        return ""
-    return f" Keys that can be compared with $ne, $nin, $gt, $gte, $lt and $lte: {', '.join(filterable_metadata)}."
+        return f"{by_name} Leave it out unless the question names a document."
+    example = json.dumps({filterable_metadata[0]: {"$gte": "..."}}, ensure_ascii=False)
+    return (
+        f"Leave it out unless the question limits the documents to search. Keys: {', '.join(filterable_metadata)}; "
+        f"operators: $eq, $ne, $in, $gt, $gte, $lt, $lte, as in {example}. {by_name}"
+    )
 
 
 def _format_min_score(min_score: float | None) -> str:
@@ -153,6 +156,14 @@ class KnowledgeToolCall:
 
     tool: KnowledgeTool
     query: SearchQuery
+    notes: Sequence[str] = ()
+    """What the model is told about its arguments."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Return whether the call searches a part of the documents only."""
+        criteria = self.query.criteria
+        return bool(criteria.metadata_filter or criteria.upload_date_from or criteria.upload_date_to)
 
     @property
     def key(self) -> str:
@@ -179,29 +190,16 @@ def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeT
     Raises:
         UnusableCall: The tool is unknown, or the arguments are not JSON or not those of the tool.
     """
-    tool = tools.get(call.name)
+    tool = _find_tool(call.name, tools)
+    read = read_arguments(SearchArguments, parse_arguments(call.arguments))
+    query = read.arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)
+    return KnowledgeToolCall(tool, query, read.notes)
+
+
+def _find_tool(name: str, tools: Mapping[str, KnowledgeTool]) -> KnowledgeTool:
+    """Return the tool with this name, also if a model writes it as `functions.search-x`. Raises UnusableCall."""
+    written = name.strip().rpartition(".")[2].replace("-", "_").lower()
+    tool = tools.get(name) or tools.get(written)
     if tool is None:
         raise UnusableCall(f"Unknown tool. Available tools: {', '.join(sorted(tools)) or 'none'}.")
-    arguments = _parse_arguments(call.arguments)
-    return KnowledgeToolCall(
-        tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)
-    )
-
-
-def _parse_arguments(arguments: str) -> SearchArguments:
-    if len(arguments) > MAX_ARGUMENTS_CHARACTERS:
-        raise UnusableCall(f"The arguments have more than {MAX_ARGUMENTS_CHARACTERS} characters.")
-    try:
-        parsed = strict_json.parse(arguments.encode(errors="surrogatepass"))
-    except ValueError as error:
-        raise UnusableCall(f"The arguments are not JSON: {error}.") from None
-    return check_arguments(SearchArguments, parsed)
-
-
-def check_arguments(model: type[Arguments], arguments: object) -> Arguments:
-    """Return the arguments of a call. Raises UnusableCall if they are not those of the tool."""
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as invalid:
-        problems = describe(invalid, model, whole="arguments", most=MAX_PROBLEMS)
-        raise UnusableCall(f"The arguments can't be used: {problems}.") from None
+    return tool

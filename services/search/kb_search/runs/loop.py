@@ -17,11 +17,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from kb_search.runs.answer_schema import find_violations
+from kb_search.runs.written_answers import has_only_marks, is_written_call, without_fence
 from kb_shared.chat.completion import Completion, Message, ToolCall
 
 MAX_CALLS_AT_ONCE: Final = 16
 
 _CUT: Final = "the answer is too long and was cut off: answer in fewer words"
+_NO_ANSWER: Final = (
+    "it is a call of a tool, and there are no tools now: answer the question in words, from what was found"
+)
+_ONLY_MARKS: Final = "it has no words, only numbers of passages: answer the question in words"
+_MAX_SENT_BACK: Final = 2_000
+"""Characters of an answer that was cut off which the model is shown."""
 
 RunLimit: TypeAlias = Literal["max_tokens", "max_seconds"]
 
@@ -36,6 +43,8 @@ class RunLimits:
     """Number of tokens of all prompts and completions together."""
     max_spus: int
     max_seconds: float
+    max_output_tokens: int | None = None
+    """Number of tokens of one answer; None: as many as the budget has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,10 @@ class RunState:
 
     messages: Sequence[Message]
     schema: Mapping[str, Any] | None = None
-    has_tools: bool = True
+    tools: Sequence[str] = ()
+    """Names of the tools of the run."""
+    may_call: bool = True
+    """False if the run searches for the model, which gets no tools then."""
     iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -125,8 +137,10 @@ def decide_request(
     left = limits.max_tokens - state.tokens - next_prompt_tokens
     if left < 1:
         return StopRun("max_tokens")
-    with_tools = state.has_tools and not state.is_repair and state.iterations < limits.max_iterations
-    return AskModel(with_tools, max_completion_tokens=left)
+    with_tools = (
+        bool(state.tools) and state.may_call and not state.is_repair and state.iterations < limits.max_iterations
+    )
+    return AskModel(with_tools, max_completion_tokens=min(left, limits.max_output_tokens or left))
 
 
 def process_completion(
@@ -137,12 +151,16 @@ def process_completion(
     if with_tools and completion.tool_calls:
         return _add_calls(state, completion)
     text = completion.text or ""
-    problems = [_CUT] if completion.is_cut else _find_problems(text, state.schema)
+    if state.schema is not None:
+        text = without_fence(text)
+    problems = [_CUT] if completion.is_cut else _find_problems(text, state)
     if not problems:
         return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), ModelAnswered(text)
     if state.is_repair:
         return state, UnusableAnswer(text, problems)
-    answer: list[Message] = [{"role": "assistant", "content": text}] if text else []
+    # What was cut off is shown in part: a model may have written until its context was full.
+    shown = text if len(text) <= _MAX_SENT_BACK or not completion.is_cut else f"{text[:_MAX_SENT_BACK]} ..."
+    answer: list[Message] = [{"role": "assistant", "content": shown}] if text else []
     request: Message = {"role": "user", "content": _repair_request(problems)}
     return replace(state, messages=[*state.messages, *answer, request], is_repair=True), Repair()
 
@@ -152,12 +170,19 @@ def count_interrupted(state: RunState, completion: Completion) -> RunState:
     return _count_usage(state, completion)
 
 
-def add_tool_results(state: RunState, results: Sequence[tuple[ToolCall, str]]) -> RunState:
-    """Add the results of the calls: one message each, in their order."""
+def add_tool_results(state: RunState, results: Sequence[tuple[ToolCall, str]], *, note: str = "") -> RunState:
+    """Add the results of the calls: one message each, in their order, and the `note` behind the last one."""
+    last = len(results) - 1
     messages: list[Message] = [
-        {"role": "tool", "tool_call_id": call.call_id, "content": content} for call, content in results
+        {"role": "tool", "tool_call_id": call.call_id, "content": f"{content}\n{note}" if number == last else content}
+        for number, (call, content) in enumerate(results)
     ]
     return replace(state, messages=[*state.messages, *messages])
+
+
+def begin_again(state: RunState, messages: Sequence[Message]) -> RunState:
+    """Return the state of a conversation that begins with other messages, without tools; what was used up counts."""
+    return replace(state, messages=messages, may_call=False, is_repair=False)
 
 
 def _count_usage(state: RunState, completion: Completion) -> RunState:
@@ -205,10 +230,15 @@ def _new_call_id(taken: set[str]) -> str:
     return call_id
 
 
-def _find_problems(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:
+def _find_problems(text: str, state: RunState) -> Sequence[str]:
     if not text.strip():
         return ["the answer is empty"]
-    return find_violations(text, schema) if schema is not None else []
+    if state.schema is not None:
+        return find_violations(text, state.schema)
+    if is_written_call(text, state.tools):
+        return [_NO_ANSWER]
+    # Whoever says nothing else when asked again means it.
+    return [_ONLY_MARKS] if has_only_marks(text) and not state.is_repair else []
 
 
 def _repair_request(problems: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from kb_search.runs.mark_notation import CitableNumbers
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 _CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
@@ -15,6 +16,7 @@ _INVISIBLE: Final = r"\u00ad\u034f\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\
 _TAGS: Final = r"\ufe00-\ufe0f\U000e0000-\U000e0fff"
 """Tag characters and variation selectors, which people do not see but models read. They can encode any text."""
 _NOT_VISIBLE: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+")
+NOTHING_FOUND: Final = "Nothing was found."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +94,37 @@ class RunPassages:
         """Return the passage that `[number]` cites; None if there is none."""
         return next((each for each in self._by_chunk.values() if each.number == number), None)
 
-    def has(self, number: int) -> bool:
-        """Return whether `[number]` cites a passage."""
-        return 1 <= number <= len(self._by_chunk)
+    def citable(self) -> CitableNumbers:
+        """Return the numbers that an answer can cite now."""
+        return CitableNumbers.of_texts(passage.text for passage in self._by_chunk.values())
 
 
 def render_passages(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
-    """Build the result of a search for the model."""
-    return delimiter.wrap(describe_passages(passages, omitted_count=omitted_count))
+    """Build the result of a search for the model: each passage with its number, and its lines as quotations."""
+    if not passages:
+        return NOTHING_FOUND
+    found = delimiter.enclose("\n\n".join(map(_render, passages)))
+    return f"{found}\n{omitted_count} more passages did not fit." if omitted_count else found
+
+
+def quote_lines(text: str) -> str:
+    """Return a text as a quotation, in which no line can be taken for the end of the data or for another header."""
+    return "\n".join(f"> {line}".rstrip() for line in remove_invisible_characters(text).split("\n"))
+
+
+def to_one_line(text: str) -> str:
+    """Return a text such as a name without line ends and invisible characters."""
+    return " ".join(remove_invisible_characters(text).split())
+
+
+def _render(passage: CitedPassage) -> str:
+    page = "" if passage.page_start is None else f", page {passage.page_start}"
+    cut = " (only its beginning)" if passage.truncated else ""
+    return f"[{passage.number}] {to_one_line(passage.document_name)}{page}{cut}\n{quote_lines(passage.text)}"
 
 
 def describe_passages(passages: Sequence[CitedPassage], *, omitted_count: int) -> dict[str, Any]:
-    """Return the result of a search as fields, as the model sees them."""
+    """Return the result of a search as fields."""
     return {
         "passages": [
             {

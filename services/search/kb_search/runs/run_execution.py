@@ -11,10 +11,11 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
+from kb_contracts.api.runs import Grounded
 from kb_search.runs import loop
 from kb_search.runs.addresses import find_addresses
 from kb_search.runs.answer_schema import find_violations
-from kb_search.runs.auto_search import build_context, plan_auto_search
+from kb_search.runs.auto_search import plan_auto_search
 from kb_search.runs.citations import Citations, resolve_citations
 from kb_search.runs.clean_answers import AnswerStreamCleaner, clean_text
 from kb_search.runs.events import SendEvent, discard_event
@@ -22,8 +23,9 @@ from kb_search.runs.inject_knowledge import KnowledgeInjector
 from kb_search.runs.injected_message import RunValues, build_injected_message
 from kb_search.runs.json_path import select_path
 from kb_search.runs.json_strings import Clean, JsonStreamCleaner, clean_json
-from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, RunState, StopRun, UnusableAnswer
-from kb_search.runs.plan import Plan
+from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, Repair, RunState, StopRun, UnusableAnswer
+from kb_search.runs.plan import Found, Plan
+from kb_search.runs.prompt import AFTER_SEARCH, join_neighbours
 from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, RunStatus, StoredCitation
@@ -58,7 +60,7 @@ class RunExecution:
         self._tool_schemas = [tool.describe() for tool in plan.tools]
         messages = plan.messages()
         self._question_at = len(messages) - 1
-        self._state = RunState(messages, plan.schema, has_tools=bool(plan.tools))
+        self._state = RunState(messages, plan.schema, tools=[tool.name for tool in plan.tools])
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
         self._citations = Citations([], 0)
@@ -75,21 +77,41 @@ class RunExecution:
         try:
             async with asyncio.timeout(self._plan.limits.max_seconds):
                 if self._plan.auto_search:
-                    await self._search_first()
+                    await self._search_with_question()
                 while self._answer is None:
                     await self._step()
         except TimeoutError:
             raise run_budget_exhausted("max_seconds") from None
 
-    async def _search_first(self) -> None:
-        calls = plan_auto_search(self._plan.question, self._plan.tools)
-        if calls:
-            context = build_context([content for _, content in await self._call_tools(CallTools(calls))])
-            self._last_result = None
-            if self._injector is None:
-                self._state = replace(self._state, messages=self._plan.messages([context]))
-            else:
-                self._found = str(context["content"])
+    async def _search_with_question(self) -> None:
+        """Search with the question, and begin the conversation with what was found. The model gets no tools then.
+
+        A small model that has passages and tools writes a call, and not an answer.
+        """
+        calls = plan_auto_search(self._plan.questions, self._plan.tools)
+        if not calls:
+            return
+        results = [content for _, content in await self._call_tools(CallTools(calls))]
+        passages = self._tools.passages.all()
+        found = Found(results, example=passages[0].number if passages else None)
+        self._last_result = None
+        if self._injector is None:
+            messages = self._plan.messages(found)
+        else:
+            # The template says where the passages stand.
+            messages, self._found = self._plan.messages(), "\n".join(self._plan.describe_search(found))
+        self._state = loop.begin_again(self._state, messages)
+
+    @property
+    def _must_search(self) -> bool:
+        """Return whether an answer does not count, because the model could have searched and has not."""
+        can_call = bool(self._state.tools) and self._state.may_call
+        return (
+            can_call
+            and self._tools.has_spus
+            and not self._tools.has_searched
+            and bool(plan_auto_search(self._plan.questions, self._plan.tools))
+        )
 
     async def _inject(self, injector: KnowledgeInjector) -> None:
         """Put the filled template in the place of the question."""
@@ -123,17 +145,25 @@ class RunExecution:
             finished_at=now(),
             answer=self._answer,
             error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
-            messages=[without_thoughts(message) for message in state.messages],
+            messages=[without_thoughts(message) for message in join_neighbours(state.messages)],
             tool_calls=self._calls,
             injections=self._injections,
             citations=tuple(StoredCitation(**passage.stored_fields()) for passage in citations.passages),
             dropped_citations=citations.dropped,
+            grounded=self._grounded() if status is RunStatus.COMPLETED else None,
             iterations=state.iterations,
             prompt_tokens=state.prompt_tokens,
             completion_tokens=state.completion_tokens,
             cost_usd=state.cost_usd,
             spus=self._tools.spus,
         )
+
+    def _grounded(self) -> Grounded:
+        if self._citations.passages:
+            return "cited"
+        injected = any(injection["piece_ids"] for injection in self._injections)
+        received = bool(self._tools.passages.all()) or self._plan.document is not None or injected
+        return "received" if received else "none"
 
     async def _step(self) -> None:
         if self._injector is not None:
@@ -146,14 +176,18 @@ class RunExecution:
         )
         if isinstance(action, StopRun):
             raise run_budget_exhausted(action.limit)
+        must_search = self._must_search
         attributes = {"kb.iteration": self._state.iterations + 1, "kb.with_tools": action.with_tools}
         with tracing.span(spans.RUN_TURN, attributes) as span:
-            completion = await self._ask_model(action)
+            completion = await self._ask_model(action, is_shown=not must_search)
             span.set(token_counts(completion))
             self._state, next_action = await self._process_completion(completion, action)
         match next_action:
             case CallTools():
-                self._state = loop.add_tool_results(self._state, await self._call_tools(next_action))
+                results = await self._call_tools(next_action)
+                self._state = loop.add_tool_results(self._state, results, note=AFTER_SEARCH)
+            case ModelAnswered() | Repair() if must_search:
+                await self._search_with_question()
             case ModelAnswered(text):
                 await self._accept_answer(text)
             case UnusableAnswer(text, problems):
@@ -163,19 +197,23 @@ class RunExecution:
                 # The problems quote the answer.
                 raise invalid_answer(cleaned, list(map(clean, problems)))
 
-    async def _ask_model(self, action: AskModel) -> Completion:
+    async def _ask_model(self, action: AskModel, *, is_shown: bool) -> Completion:
+        """Ask the model; its answer is streamed to the caller only if it `is_shown`."""
+        plan = self._plan
         request = CompletionRequest(
-            self._state.messages,
+            join_neighbours(self._state.messages),
             tools=self._tool_schemas if action.with_tools else (),
-            schema=self._plan.schema,
+            # A server that constrains answers to the schema would not let the model call a tool.
+            schema=None if action.with_tools else plan.schema,
             max_completion_tokens=action.max_completion_tokens,
+            temperature=plan.temperature,
         )
 
         received: list[str] = []
         cleaner = self._piece_cleaner()
 
         async def send_delta(text: str) -> None:
-            if text:
+            if text and is_shown:
                 await self._send_event("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
 
         async def on_text(text: str) -> None:
@@ -201,12 +239,12 @@ class RunExecution:
 
     def _text_cleaner(self) -> Clean:
         """Return the function that removes foreign addresses and unknown citations from a text of the answer."""
-        return partial(clean_text, is_known=self._tools.passages.has, addresses=self._known_addresses())
+        return partial(clean_text, citable=self._tools.passages.citable(), addresses=self._known_addresses())
 
     def _piece_cleaner(self) -> AnswerStreamCleaner | JsonStreamCleaner | None:
         """Return the cleaner of a streamed answer; None if its pieces are passed on unchanged."""
         if not self._is_json:
-            return AnswerStreamCleaner(self._tools.passages.has, self._known_addresses())
+            return AnswerStreamCleaner(self._tools.passages.citable(), self._known_addresses())
         return JsonStreamCleaner(self._text_cleaner()) if self._plan.clean_strings else None
 
     async def _process_completion(

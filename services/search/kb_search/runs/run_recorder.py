@@ -57,6 +57,7 @@ class RunRecorder:
             iterations=run.iterations,
             tool_calls=len(run.tool_calls),
             citations=len(run.citations),
+            grounded=run.grounded,
             tokens=run.prompt_tokens + run.completion_tokens,
             spus=run.spus,
         )

@@ -9,11 +9,13 @@ from typing import Any, Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_search.filters.filter_errors import FilterError
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
-from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, UnusableCall, parse_call
+from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, parse_call
+from kb_search.runs.lenient_arguments import UnusableCall
 from kb_search.runs.passages import CitedPassage, RunPassages, describe_passages, render_passages
 from kb_shared.chat.completion import ToolCall
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
@@ -24,6 +26,8 @@ _FAILED: Final = (
     "The search failed. Search again, or answer with what you have and say that this information is missing."
 )
 _NO_BUDGET: Final = "The search budget of this run is used up. Answer with what you have."
+_ONLY_FILTERED: Final = "Only a part of the documents was searched: leave out the filters to search all of them."
+_NOT_FILTERABLE: Final = "Search again without the filter."
 _NO_MONEY: Final = "The budget of the organization does not allow another search. Answer with what you have and say so."
 
 
@@ -85,6 +89,8 @@ class RunTools:
         self._max_passage_tokens = max_passage_tokens
         self._tallies: list[SpuTally] = []
         self._calls_by_key: dict[str, asyncio.Task[ToolResult]] = {}
+        self.has_searched = False
+        """True once a call could be made, whatever it found."""
 
     @property
     def spus(self) -> int:
@@ -112,6 +118,7 @@ class RunTools:
             parsed = parse_call(call, self._tools)
         except UnusableCall as error:
             return ToolResult(str(error), problem=str(error))
+        self.has_searched = True
         if (earlier := self._calls_by_key.get(parsed.key)) is not None:
             return replace(await asyncio.shield(earlier), spus=0, from_memory=True)
         task = self._calls_by_key[parsed.key] = asyncio.create_task(self._search_for(parsed))
@@ -139,15 +146,16 @@ class RunTools:
                 # More may have been charged than this process knows, so the whole reservation counts as spent.
                 return ToolResult(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
-        return self._build_result(answer)
+        return self._build_result(answer, call)
 
-    def _build_result(self, answer: SearchAnswer) -> ToolResult:
+    def _build_result(self, answer: SearchAnswer, call: KnowledgeToolCall) -> ToolResult:
         problem = " ".join(dict.fromkeys(map(_describe_error, answer.failures.values()))) or None
         passages = [self.passages.add(_passage_from(result)) for result in answer.fitted.results]
         omitted_count = answer.fitted.omitted_count
         content = render_passages(passages, omitted_count=omitted_count, delimiter=self._delimiter)
+        notes = [_ONLY_FILTERED] if not passages and call.is_filtered else []
         return ToolResult(
-            f"{problem}\n{content}" if problem else content,
+            "\n".join([*([problem] if problem else []), content, *notes, *call.notes]),
             passages,
             omitted_count,
             spus=answer.spu_charged,
@@ -160,6 +168,8 @@ def _describe_error(error: Exception) -> str:
     match error:
         case NotFound():
             return _GONE
+        case FilterError():
+            return f"{error.detail} {_NOT_FILTERABLE}"
         case RequestError():
             return error.detail
         case BudgetExhausted() | UnknownPrice():

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
+from kb_contracts.api.runs import Grounded
 from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
 from kb_shared.mongo import citations
@@ -90,6 +91,8 @@ class Run:
     citations: tuple[StoredCitation, ...] = ()
     dropped_citations: int = 0
     """Number of citations in the answer that no search of the run returned."""
+    grounded: Grounded | None = None
+    """What the answer rests on; None if there is none, and in rows from before this field."""
     iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -100,6 +100,7 @@ def test_what_show_prints_as_json_can_be_created_again(
     else:
         settings: dict[str, Any] = {"name": "Copy", "instructions": "Answer briefly.", "model": "m"}
         settings |= {"max_iterations": None, "auto_search": False, "injection": None}
+        settings |= {"temperature": None, "max_output_tokens": None}
         tool = {name: TOOL[name] for name in ("kb_id", "tool_name", "tool_description", "default_top_k")}
         assert api.changes == [
             ("POST agents", settings),

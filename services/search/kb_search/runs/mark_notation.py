@@ -1,0 +1,244 @@
+"""Decides what is a mark of a citation and which passages it names. Pure.
+
+Models write `[1]`, but also `[1-3]`, `[1 and 2]`, `[^1]`, `[source 1]`, `<sup>1</sup>`, `(1)`, or marks in brackets of
+other scripts. These are rewritten as `[1]`, which every client understands. Brackets are also a part of texts:
+`[2019] EWHC`, `[0, 1]`, `a[7]`.
+What can be either is a citation only if its number is that of a passage, or little above.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MORE_THAN_FOUND: Final = 8
+"""How far an invented number can be above the greatest one of a passage. A greater one is part of the text."""
+MAX_MARK_CHARACTERS: Final = 150
+_MAX_NUMBERS: Final = 20
+
+_OPENING: Final = r"(?:\\?\[|[\u3010\uff3b]|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
+_CLOSING: Final = r"(?:\\?\]|[\u3011\uff3d]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
+_WORD: Final = r"(?:source|passage|document|doc|reference|ref|citation|cite|chunk|result|id|quelle|fundstelle)[sn]?"
+_LABEL: Final = rf"(?:[\^#]|{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
+_ITEM: Final = rf"(?:{_LABEL})?\d{{1,6}}"
+_TO: Final = r"(?:[-\u2010-\u2014]|to\b|bis\b)"
+_AND: Final = (
+    r"(?:[,\u3001\uff0c]\s{0,9}(?:and\b|und\b|&(?![#a-z]))|&(?![#a-z])|[,;\u3001\uff0c\uff1b]|(?:and|und|et|or|y)\b)"
+)
+_ITEMS: Final = rf"{_ITEM}(?>(?:\s{{0,9}}(?:{_TO}|{_AND})\s{{0,9}}{_ITEM}){{0,{_MAX_NUMBERS}}})"
+_PAGE: Final = r"[,:]?\s{0,3}(?:pp?|pages?|S|Seiten?)\.?\s{0,3}\d{1,5}(?:\s?[-\u2010-\u2014]\s?\d{1,5})?"
+_TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE}))"
+
+MARK: Final = re.compile(
+    rf"(?P<space>[ \t]?)(?:(?P<square>{_OPENING})\s{{0,30}}(?P<numbers>{_ITEMS})\s{{0,30}}{_TAIL}?\s{{0,30}}{_CLOSING}"
+    rf"|<sup>\s?\[?(?P<raised>{_ITEMS})\]?\s?</sup>|\((?P<round>{_ITEMS})\)|\{{(?P<curly>\d{{1,6}})\}})",
+    re.IGNORECASE,
+)
+_BEGUN: Final = (
+    r"\s{0,30}[\^#]?[a-z]{0,12}[\s.:#_-]{0,6}(?:n[or]?\.?\s?)?"
+    rf"(?:\d[^\[\]\u3010\u3011\uff3b\uff3d$`<>]{{0,{MAX_MARK_CHARACTERS}}})?"
+)
+_BROKEN_OFF: Final = r"(?:\\|&[#\w]{0,9}|<(?:/?(?:s(?:u(?:p)?)?)?)?)"
+UNFINISHED_MARK: Final = re.compile(
+    rf"[ \t]?(?:{_BROKEN_OFF}|(?:{_OPENING}|<sup>\s?\[?|[({{]){_BEGUN}"
+    rf"(?:{_BROKEN_OFF}|(?:{_CLOSING}|[)}}])(?:\s?</?s?u?p?|\s?</sup>)?[ \t]?)?)?\Z",
+    re.IGNORECASE,
+)
+"""End of a text that is the beginning of a mark, or a mark of which it depends on what follows whether it is one."""
+
+_PLAIN: Final = re.compile(r"\d+(?:\s*,\s*\d+)*")
+_LABELLED: Final = re.compile(_LABEL, re.IGNORECASE)
+_PARTS: Final = re.compile(rf"(?P<number>\d+)|(?P<to>{_TO})", re.IGNORECASE)
+_RANGE: Final = re.compile(rf"\d\s*{_TO}", re.IGNORECASE)
+_OPEN_BEHIND: Final = re.compile(
+    r"(?:[\[\u3010\uff3b]|<sup>|(?:#0*91|#x0*5b|lbrack|lsqb);)[^\]\u3011\uff3d]{0,60}\Z", re.IGNORECASE
+)
+_REFERENCE_BEHIND: Final = re.compile(r"&[#\w]{0,9}\Z")
+_GOES_ON: Final = re.compile(r"[A-Za-z0-9_(]|[ \t]?=")
+"""Text behind brackets that are an element, a part of a word or a link."""
+_LAST_WORD: Final = re.compile(r"\w{1,40}\Z")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z]|\w*(?:_|\d[^\W\d]|[^\W\d]\d|[a-z][A-Z])\w*")
+_ELEMENT_BEHIND: Final = re.compile(r"\w\[[^\[\]]{1,9}\]\Z")
+_OPERATOR_BEHIND: Final = re.compile(r"(?:[=\u2208\u2264\u2265]|\\in)\s?\Z")
+_QUOTE_OPENS: Final = re.compile(r"(?:^|\s)[\"'\u201c\u201e\u00ab\u2018(]\Z")
+_STATEMENT_BEHIND: Final = re.compile(r"(?P<word>[^\W\d_]{3,40})[\"”»]?\Z")
+_RAISED_BEHIND: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?\"”»)\]])\Z")
+_ENDS_STATEMENT: Final = re.compile(r"[.!?\n]|\Z")
+_NUMBERED: Final = frozenset(
+    [
+        "section",
+        "subsection",
+        "paragraph",
+        "article",
+        "clause",
+        "step",
+        "item",
+        "point",
+        "option",
+        "case",
+        "rule",
+        "class",
+        "group",
+        "level",
+        "phase",
+        "type",
+        "table",
+        "figure",
+        "equation",
+        "formula",
+        "number",
+        "schedule",
+        "annex",
+        "appendix",
+        "part",
+        "chapter",
+        "absatz",
+        "satz",
+        "nummer",
+        "artikel",
+        "ziffer",
+        "punkt",
+        "schritt",
+        "abschnitt",
+        "tabelle",
+        "gleichung",
+    ]
+)
+"""Words that a number in round brackets belongs to."""
+_BRACKETED: Final = re.compile(r"\[[^\[\]\n]{1,60}\]")
+_LONGEST_WORD: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class CitableNumbers:
+    """What the numbers of an answer can mean: the passages 1 to `highest`, or a bracket that stands in their texts."""
+
+    highest: int = 0
+    quoted: frozenset[str] = frozenset()
+    """Brackets in the texts of the passages, each with the word before it, without spaces."""
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str]) -> "CitableNumbers":
+        """Return the numbers of passages with these texts."""
+        known = list(texts)
+        brackets = ((text, each) for text in known for each in _BRACKETED.finditer(text))
+        return cls(len(known), frozenset(_with_word(text[: each.start()][-60:], each[0]) for text, each in brackets))
+
+    def has(self, number: int) -> bool:
+        """Return whether a passage has this number."""
+        return 1 <= number <= self.highest
+
+    def may_have(self, number: int) -> bool:
+        """Return whether a model could have meant a passage by this number."""
+        return 1 <= number <= self.highest + MORE_THAN_FOUND
+
+    def quotes(self, before: str, bracket: str) -> bool:
+        """Return whether a bracket stands in a passage behind the same word."""
+        return _with_word(before, bracket) in self.quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A citation as the model wrote it."""
+
+    numbers: Sequence[int]
+    space: str
+    """Space before it, which is removed with it."""
+    text: str
+    is_plain: bool
+    """True if it is written as `[1]` or `[1, 2]`."""
+    page: str = ""
+
+    def written(self, numbers: Sequence[int]) -> str:
+        """Return the mark with these of its numbers."""
+        if self.is_plain and list(numbers) == list(self.numbers):
+            return self.text
+        page = f", {self.page.strip(' ,:')}" if self.page else ""
+        return f"{self.space}[{', '.join(map(str, numbers))}]{page}"
+
+
+def read_mark(found: re.Match[str], *, before: str, after: str, citable: CitableNumbers) -> Mark | None:
+    """Return the citation that a match of `MARK` is; None if it is part of the text.
+
+    Args:
+        found: What may be a mark.
+        before: Text before it, at least its last words.
+        after: The next two characters; fewer at the end of the text.
+        citable: Numbers of the passages.
+    """
+    body = found["numbers"] or found["raised"] or found["round"] or found["curly"]
+    numbers = _read_numbers(body)
+    if not numbers or len(found[0]) > MAX_MARK_CHARACTERS or not all(map(citable.may_have, numbers)):
+        return None
+    is_known, is_plain = all(map(citable.has, numbers)), False
+    if not any(map(citable.has, numbers)) and _RANGE.search(body):
+        return None
+    before += found["space"]
+    if found["square"] is None:
+        if not (is_known and _ends_a_statement(found, before, after=after)):
+            return None
+    elif found["square"] not in "\u3010\uff3b" and found["tail"] is None and not _LABELLED.match(body):
+        if _is_part_of_text(found, before, after=after, is_known=is_known, citable=citable):
+            return None
+        is_plain = _PLAIN.fullmatch(body) is not None
+    return Mark(numbers, found["space"], found[0], is_plain, found["page"] or "")
+
+
+def needs_place(before: str, after: str) -> bool:
+    """Return whether the text around a mark would form another mark, or code, once the mark is removed."""
+    if _OPEN_BEHIND.search(before) or _REFERENCE_BEHIND.search(before):
+        return True
+    return after[:1] in {"`", "~"} and before[-1:] in {" ", "\t", "\n", "`", "~", "\\"}
+
+
+def _read_numbers(body: str) -> list[int]:
+    """Return the numbers of a mark, with those within its ranges; none if it has a wrong range, or no such number."""
+    numbers: list[int] = []
+    is_range = False
+    for part in _PARTS.finditer(body):
+        if part["to"] is not None:
+            # The hyphen of a label, such as `doc-1`, stands before the first number.
+            is_range = bool(numbers)
+            continue
+        if part["number"].startswith("0"):
+            return []
+        number = int(part["number"])
+        if is_range and not numbers[-1] < number <= numbers[-1] + _MAX_NUMBERS:
+            return []
+        numbers += range(numbers[-1] + 1, number + 1) if is_range else [number]
+        is_range = False
+    return numbers
+
+
+def _is_part_of_text(found: re.Match[str], before: str, *, after: str, is_known: bool, citable: CitableNumbers) -> bool:
+    """Decide whether numbers in square brackets are an element, an interval, a quotation or a link."""
+    if _OPEN_BEHIND.search(before):
+        # What it is part of may be a mark.
+        return False
+    if _GOES_ON.match(after):
+        return True
+    if _ELEMENT_BEHIND.search(before) or _OPERATOR_BEHIND.search(before):
+        return True
+    word = _LAST_WORD.search(before)
+    if word is not None and (_IDENTIFIER.fullmatch(word[0]) or (word[0].isdigit() and not is_known)):
+        return True
+    if not is_known and _QUOTE_OPENS.search(before):
+        return True
+    is_single = found["numbers"].isdigit()
+    return not (is_single and is_known) and citable.quotes(before, found[0])
+
+
+def _ends_a_statement(found: re.Match[str], before: str, *, after: str) -> bool:
+    """Decide whether a number that is raised, or in other than square brackets, stands where a citation stands."""
+    if found["raised"] is not None:
+        return _RAISED_BEHIND.search(before.rstrip()) is not None
+    if found["round"] is not None and not _PLAIN.fullmatch(found["round"]):
+        return True
+    statement = _STATEMENT_BEHIND.search(before.rstrip(" \t"))
+    is_apart = statement is not None and before[-1:] in {" ", "\t"} and statement["word"].lower() not in _NUMBERED
+    return is_apart and _ENDS_STATEMENT.match(after) is not None
+
+
+def _with_word(before: str, bracket: str) -> str:
+    words = before.split()
+    return (words[-1][-_LONGEST_WORD:] if words else "") + "".join(bracket.split())

@@ -1,0 +1,64 @@
+"""What `kb ask` and `kb chat` say about what an answer rests on, and what they send."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_contracts.api.runs import RunView
+from tests.unit.client.command_line.answering_api import KNOWLEDGE_BASE, CommandRunner
+
+RUN: dict[str, Any] = RunView.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index,assignment]  # a dict
+
+
+class Answering:
+    """Answers each run with one event."""
+
+    def __init__(self, **finished: Any) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._finished = RUN | finished
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"knowledge_bases": [KNOWLEDGE_BASE], "total_count": 1})
+        self.asked.append(json.loads(request.content))
+        event = f"event: run.finished\ndata: {json.dumps(self._finished)}\n\n"
+        return httpx.Response(200, text=event, headers={"Content-Type": "text/event-stream"})
+
+
+@pytest.mark.parametrize(
+    ("finished", "said", "unsaid"),
+    [
+        ({}, "", "cite"),
+        ({"grounded": "received", "citations": []}, "No passage is cited: the documents may not say this.", "removed"),
+        ({"grounded": "none", "citations": []}, "No document was read for this answer", "removed"),
+        ({"grounded": None, "citations": []}, "", "passage is cited"),
+        ({"dropped_citations": 1}, "1 citation was removed: no passage that was found has this number.", "No passage"),
+        (
+            {"grounded": "received", "citations": [], "dropped_citations": 2},
+            "No passage is cited: the documents may not say this.\n\n2 citations were removed",
+            "No document",
+        ),
+    ],
+)
+def test_an_answer_that_cites_nothing_or_what_was_not_found_says_so(
+    kb: CommandRunner, finished: dict[str, Any], said: str, unsaid: str
+) -> None:
+    result = kb(Answering(**finished), "ask", "How many days?")
+    assert result.status == 0, result.errors
+    assert said in result.printed
+    assert unsaid not in result.printed.replace("passage that", "")
+
+
+def test_a_person_decides_whether_the_run_searches_first(kb: CommandRunner) -> None:
+    api = Answering()
+    for options in ((), ("--auto-search",), ("--no-auto-search",)):
+        kb(api, "ask", "How many days?", *options)
+    kb(api, "chat", "--auto-search", piped="How many days?\n")
+    assert [body.get("auto_search") for body in api.asked] == [None, True, False, True]
+
+
+def test_json_has_what_the_answer_rests_on(kb: CommandRunner) -> None:
+    printed = kb(Answering(grounded="none", citations=[]), "ask", "How many days?", "--json").printed
+    assert json.loads(printed)["grounded"] == "none"
