@@ -1,5 +1,7 @@
 """Agents and their tools: what is sent, what stays in a dialog, and a tool whose knowledge base is gone."""
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -20,7 +22,8 @@ async def test_an_agent_is_created_and_changed_in_the_version_that_was_shown(
     typed |= {"temperature": "0.4", "max_output_tokens": ""}
     created = await reader.post(AGENTS, data=typed)
     assert (created.status_code, created.headers["location"]) == (303, f"{AGENT}?done=created")
-    sent = {"name": "Support", "instructions": "Search.", "model": None, "max_iterations": 3, "auto_search": True}
+    sent: dict[str, Any] = {"name": "Support", "instructions": "Search.", "model": None, "max_iterations": 3}
+    sent["auto_search"] = True
     sent |= {"temperature": 0.4, "max_output_tokens": None}
     assert api.bodies["POST /agents"] == sent
     api.headers[f"GET /agents/{AGENT_ID}"] = {"ETag": '"7"'}
