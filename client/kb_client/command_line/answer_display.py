@@ -16,7 +16,7 @@ _WARNINGS: Final = {
     "received": "No passage is cited: the documents may not say this.",
     "none": "No document was read for this answer: nothing says where it comes from.",
 }
-"""What a reader is told of an answer without citations, by what it rests on."""
+"""Warnings about an answer without citations, by what it rests on."""
 
 
 class AnswerDisplay:

@@ -157,7 +157,7 @@ class KnowledgeToolCall:
     tool: KnowledgeTool
     query: SearchQuery
     notes: Sequence[str] = ()
-    """What the model is told about its arguments."""
+    """Remarks about its arguments, for the model."""
 
     @property
     def is_filtered(self) -> bool:

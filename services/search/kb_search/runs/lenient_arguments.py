@@ -22,7 +22,7 @@ from kb_contracts.reasons.field_reasons import describe
 MAX_ARGUMENTS_CHARACTERS: Final = 20_000
 MAX_PROBLEMS: Final = 5
 _ROUNDS: Final = 4
-"""How often an argument is read anew: a JSON text may contain numbers as texts."""
+"""Number of times that an argument is read anew: a JSON text may contain numbers as texts."""
 _FENCE: Final = re.compile(r"\s*```[a-z]*\s*(?P<inner>.*?)\s*```\s*", re.IGNORECASE | re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -262,4 +262,4 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "list_type": _read_list,
     "dict_type": _read_object,
 }
-"""What reads a value anew, by the error of pydantic."""
+"""Functions that read a value anew, by the error of pydantic."""

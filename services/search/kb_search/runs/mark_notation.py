@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MORE_THAN_FOUND: Final = 8
-"""How far an invented number can be above the greatest one of a passage. A greater one is part of the text."""
+"""Distance of an invented number from the greatest one of a passage, at most. A greater one is part of the text."""
 MAX_MARK_CHARACTERS: Final = 150
 _MAX_NUMBERS: Final = 20
 
@@ -111,7 +111,7 @@ _LONGEST_WORD: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class CitableNumbers:
-    """What the numbers of an answer can mean: the passages 1 to `highest`, or a bracket that stands in their texts."""
+    """Meaning of the numbers of an answer: the passages 1 to `highest`, or a bracket that stands in their texts."""
 
     highest: int = 0
     quoted: frozenset[str] = frozenset()

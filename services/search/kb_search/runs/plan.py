@@ -25,7 +25,7 @@ _GRACE_PERIOD: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the search before the model speaks has returned."""
+    """Result of the search before the model speaks."""
 
     results: Sequence[str]
     """Text of each search for the model."""

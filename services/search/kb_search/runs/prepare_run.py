@@ -74,7 +74,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What the next run of a thread is told of the runs before it."""
+    """History of a thread, as its next run is told of it."""
 
     messages: Sequence[Message] = ()
     questions: Sequence[str] = ()

@@ -50,7 +50,7 @@ _JSON_REMINDER: Final = "Answer with JSON that follows the schema, and nothing e
 
 @dataclass(frozen=True, slots=True)
 class PromptParts:
-    """What a run consists of, as far as its rules depend on it."""
+    """Parts of a run on which its rules depend."""
 
     has_tools: bool = False
     has_passages: bool = False

@@ -92,7 +92,7 @@ class Run:
     dropped_citations: int = 0
     """Number of citations in the answer that no search of the run returned."""
     grounded: Grounded | None = None
-    """What the answer rests on; None if there is none, and in rows from before this field."""
+    """Ground of the answer; None if there is none, and in rows from before this field."""
     iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
