@@ -11,14 +11,14 @@ from kb_contracts.api.search import MAX_QUERY_CHARACTERS
 from kb_search.runs.auto_search import build_query, plan_auto_search
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import RunLimits
-from kb_search.runs.plan import Found, Plan
+from kb_search.runs.plan import Plan, SearchFindings
 from kb_search.runs.prompt import PromptParts, build_rules, join_neighbours
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 TOOL = KnowledgeTool("search_pier", "Search", ["kb"])
 MODEL = ChatModel("m", "m", "m", None, "", None, None, 0.0, 0.0, takes_schema=True, fingerprint="m")
-FOUND = Found(["[1] pier.md\n> The pier is 90 m long."], example=1)
+FOUND = SearchFindings(["[1] pier.md\n> The pier is 90 m long."], example=1)
 
 
 def plan(**known: Any) -> Plan:
@@ -78,7 +78,7 @@ def test_with_tools_the_question_stands_as_it_is() -> None:
 
 
 def test_a_search_that_found_nothing_and_a_schema_have_reminders_of_their_own() -> None:
-    nothing = plan().messages(Found(["Nothing was found."], example=None))[-1]
+    nothing = plan().messages(SearchFindings(["Nothing was found."], example=None))[-1]
     assert "found nothing" in str(nothing["content"])
     by_schema = plan(schema={"type": "object"}).messages(FOUND)[-1]
     assert "JSON" in str(by_schema["content"])

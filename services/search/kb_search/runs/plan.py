@@ -24,7 +24,7 @@ _GRACE_PERIOD: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchFindings:
     """Result of the search before the model speaks."""
 
     results: Sequence[str]
@@ -69,7 +69,7 @@ class Plan:
     clean_strings: bool = True
     """True if strings of an answer that follows the schema are cleaned; any other answer always is."""
 
-    def messages(self, found: Found | None = None) -> list[Message]:
+    def messages(self, found: SearchFindings | None = None) -> list[Message]:
         """Build the messages that the conversation begins with; the last one is the question, or follows it.
 
         Args:
@@ -86,7 +86,7 @@ class Plan:
         start = [self._system(has_passages=True), *self.history, *before, *document]
         return [*start, introduction, asked, reminder]
 
-    def describe_search(self, found: Found) -> tuple[str, str]:
+    def describe_search(self, found: SearchFindings) -> tuple[str, str]:
         """Return what stands before the question, the passages, and what stands behind it, the rules once more."""
         reminder = remind(example=found.example, has_schema=self.schema is not None)
         return introduce_passages(found.results), reminder

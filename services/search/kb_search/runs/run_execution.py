@@ -24,7 +24,7 @@ from kb_search.runs.injected_message import RunValues, build_injected_message
 from kb_search.runs.json_path import select_path
 from kb_search.runs.json_strings import Clean, JsonStreamCleaner, clean_json
 from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, Repair, RunState, StopRun, UnusableAnswer
-from kb_search.runs.plan import Found, Plan
+from kb_search.runs.plan import Plan, SearchFindings
 from kb_search.runs.prompt import AFTER_SEARCH, join_neighbours
 from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
@@ -93,7 +93,7 @@ class RunExecution:
             return
         results = [content for _, content in await self._call_tools(CallTools(calls))]
         passages = self._tools.passages.all()
-        found = Found(results, example=passages[0].number if passages else None)
+        found = SearchFindings(results, example=passages[0].number if passages else None)
         self._last_result = None
         if self._injector is None:
             messages = self._plan.messages(found)
