@@ -46,7 +46,6 @@ async def test_an_agent_that_never_calls_its_tool_cites_the_right_passage(
     [
         {"text": "It is a wooden thing."},
         {"text": ""},
-        {"text": '{"name": "search_facts", "arguments": {"query": "fence"}}'},
         {"tool_calls": [{"name": "search_facts", "arguments": '{"question": "fence"}'}]},
         {"tool_calls": [{"name": "no_tool", "arguments": "{}"}]},
     ],
@@ -63,6 +62,18 @@ async def test_no_answer_counts_that_was_given_without_a_search(
     *_, last = await scripted.requests()
     assert "tools" not in last
     assert f"> {FENCE}" in last["messages"][-1]["content"]
+
+
+async def test_a_call_that_is_written_as_text_is_made_and_never_shown(
+    author: Author, agent: Any, scripted: ScriptedModel
+) -> None:
+    written = {"text": '{"name": "search_facts", "arguments": {"query": "fence"}}'}
+    await scripted.says(written, ANSWER)
+    run = await author.run(agent_id=agent["agent_id"], messages=QUESTION, auto_search=False)
+    assert (run["answer"], run["grounded"]) == (ANSWER["text"], "cited")
+    await scripted.says(written, ANSWER)
+    run = await author.run(agent_id=agent["agent_id"], messages=QUESTION)
+    assert (run["answer"], run["iterations"]) == (ANSWER["text"], 2), "without tools it is sent back"
 
 
 async def test_a_second_answer_without_a_citation_is_taken_and_says_what_it_rests_on(
