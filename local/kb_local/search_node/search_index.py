@@ -14,7 +14,7 @@ HOST_NAME = "localhost"
 
 
 class PublishedStatus(NamedTuple):
-    """What lists say of an index."""
+    """Status of an index as lists show it."""
 
     version: int
     status: str

@@ -40,7 +40,7 @@ _SHORTEST_NUMBER: Final = 3
 _MOST_PIECES: Final = 6
 """Number of pieces up to which neighbours among them are also joined, and points of a version are counted."""
 _JOINED_INSIDE: Final = re.compile(r"[^\W\d_][.:'\u2019\u00b7](?=[^\W\d_])|_")
-"""What the rules of Unicode (UAX #29) do not take for the end of a word."""
+"""Characters that the rules of Unicode (UAX #29) do not take for the end of a word."""
 _NUMERIC: Final = re.compile(r"[\d.,:]+")
 _DOTTED: Final = re.compile(r"[vV]?(\d+(?:\.\d+)+)(?![^\W_])")
 _HEXADECIMAL: Final = re.compile(r"0[xX]([0-9a-fA-F]{2,})")
@@ -117,7 +117,7 @@ _SHORT_I: Final = "\u0439\u0419"
 
 
 class Spelling(NamedTuple):
-    """What has other spellings: characters `start` (included) to `end` (excluded) of a text, and its terms."""
+    """A part of a text that has other spellings: its characters `start` to `end` (excluded), and its terms."""
 
     start: int
     end: int
@@ -133,28 +133,28 @@ def find_spellings(text: str, *, in_query: bool = False) -> Iterator[Spelling]:
     Args:
         in_query: True for a query, in which capitals mean nothing: `ab 1234` may be `AB1234`.
     """
-    tokens = (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text)
-    if not in_query:
-        tokens = (token for token in tokens if not _PLAIN.fullmatch(token[0]))
-    read = (_read_word(token, in_query=in_query) for token in tokens)
-    words = [word for word in read if word is not None]
+    words = [*_read_words(text, in_query=in_query)]
     for word in words:
         wholes, parts = _kept(_wholes(word.core, in_query=in_query)), _kept(_parts(word.core))
         if wholes or parts:
             yield Spelling(word.start, word.end, wholes, parts)
     yield from _sequences(words, text)
-    if not text.isascii():
-        for run in _RUN.finditer(text):
-            if len(run[0]) > 1:
-                yield Spelling(run.start(), run.end(), (), _kept(_pieces_of_run(run[0])))
-    for start, end, term in _pairs(text):
+    for run in () if text.isascii() else _RUN.finditer(text):
+        if len(run[0]) > 1:
+            yield Spelling(run.start(), run.end(), (), _kept(_pieces_of_run(run[0])))
+    for start, end, term in (*_pairs(text), *_notations(text)):
         yield Spelling(start, end, (term,))
+
+
+def _notations(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield what is written with digits in several notations, each in one of them."""
     if not _DIGIT.search(text):
         return
-    for start, end, term in (*_phones(text), *_dates(text), *_times(text)):
-        yield Spelling(start, end, (term,))
+    yield from _phones(text)
+    yield from _dates(text)
+    yield from _times(text)
     for start, end, terms in spelled_numbers(text):
-        yield Spelling(start, end, terms)
+        yield from ((start, end, term) for term in terms)
 
 
 def spelled_terms(*texts: str) -> list[str]:
@@ -176,6 +176,14 @@ class _Word(NamedTuple):
     core: str
     is_code: bool
     ends_sequence: bool
+
+
+def _read_words(text: str, *, in_query: bool) -> Iterator[_Word]:
+    tokens = (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text)
+    for token in tokens:
+        is_plain = not in_query and token[0] not in _TIMES and _PLAIN.fullmatch(token[0])
+        if not is_plain and (word := _read_word(token, in_query=in_query)):
+            yield word
 
 
 def _read_word(token: re.Match[str], *, in_query: bool) -> _Word | None:
@@ -338,18 +346,18 @@ def _phones(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _dates(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _ISO_DATE.finditer(text):
-        yield from _date(found, found[1], found[2], found[3])
+        yield from _date(found, year=found[1], month=found[2], day=found[3])
     for found in _DAY_FIRST.finditer(text):
-        yield from _date(found, found[4], found[3], found[1])
+        yield from _date(found, year=found[4], month=found[3], day=found[1])
         if found[2] == "/":
-            yield from _date(found, found[4], found[1], found[3])
+            yield from _date(found, year=found[4], month=found[1], day=found[3])
     for found in _DAY_MONTH_YEAR.finditer(text):
-        yield from _date(found, found[3], found[2], found[1])
+        yield from _date(found, year=found[3], month=found[2], day=found[1])
     for found in _MONTH_DAY_YEAR.finditer(text):
-        yield from _date(found, found[3], found[1], found[2])
+        yield from _date(found, year=found[3], month=found[1], day=found[2])
 
 
-def _date(found: re.Match[str], year: str, month: str, day: str) -> Iterator[tuple[int, int, str]]:
+def _date(found: re.Match[str], *, year: str, month: str, day: str) -> Iterator[tuple[int, int, str]]:
     number = int(month) if month.isdecimal() else _MONTH_NUMBERS.get(fold_accents(month).lower(), 0)
     try:
         spelled = date(int(year), number, int(day))
