@@ -42,10 +42,10 @@ _MOST_PIECES: Final = 6
 _JOINED_INSIDE: Final = re.compile(r"[^\W\d_][.:'\u2019\u00b7](?=[^\W\d_])|_")
 """Characters that the rules of Unicode (UAX #29) do not take for the end of a word."""
 _NUMERIC: Final = re.compile(r"[\d.,:]+")
-_DOTTED: Final = re.compile(r"[vV]?(\d+(?:\.\d+)+)(?![^\W_])")
+_DOTTED: Final = re.compile(r"[vV]?(\d{1,9}(?:\.\d{1,9}){1,9})(?![^\W_])")
 _HEXADECIMAL: Final = re.compile(r"0[xX]([0-9a-fA-F]{2,})")
 _RATIO: Final = re.compile(r"(\d{1,4})/(\d{1,4})")
-_SIZE: Final = re.compile(r"[a-z]{0,2}\d+x\d+(?:x\d+)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"[a-z]{0,2}\d{1,6}x\d{1,6}(?:x\d{1,6})?", re.IGNORECASE)
 _CODE: Final = re.compile(r"(?=\D*\d).*|[A-Z]{2,5}", re.DOTALL)
 _SHORT_WORD: Final = re.compile(r"[^\W\d_]{1,5}")
 _TIMES: Final = frozenset("xX\u00d7")
