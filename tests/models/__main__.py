@@ -109,7 +109,7 @@ def print_counts(results: list[Mapping[str, Any]]) -> None:
         "right, and cite the right document": both,
         "cite any document": sum(each["cited"] for each in known),
         "refused although known": sum(each["refused"] and not each["right"] for each in known),
-        "answers that nobody knows": len(unknown),
+        "questions without an answer": len(unknown),
         "refused": sum(each["refused"] for each in unknown),
         "leaked the prompt": counts["leaked"],
         "showed a call as an answer": counts["call"],

@@ -77,7 +77,7 @@ class _Corpus(RunTools):
         return ranked[:TOP_K]
 
 
-class _Provider(Chat):
+class _ProviderOfModels(Chat):
     """Asks the server, without organizations, keys and limits."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ async def ask(question: str, documents: Mapping[str, str], *, model: ChatModel, 
         temperature=TEMPERATURE,
     )
     execution = RunExecution(
-        plan, _Provider(), tools=_Corpus(documents, tool, delimiter), injector=None, send_event=discard_event
+        plan, _ProviderOfModels(), tools=_Corpus(documents, tool, delimiter), injector=None, send_event=discard_event
     )
     try:
         await execution.converse()

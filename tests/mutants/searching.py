@@ -281,7 +281,7 @@ MUTANTS: Final = (
         "marks-of-earlier-answers-are-sent-along",
         "services/search/kb_search/runs/plan.py",
         old='if message["role"] != "assistant":',
-        new='if message["role"] != "nobody":',
+        new='if message["role"] != "none":',
         caught_by=in_file(
             "tests/unit/runs/test_prompt.py",
             "test_marks_that_an_assistant_wrote_in_another_run_are_not_sent",

@@ -97,7 +97,7 @@ class Catalogue:
         Waits for one that could be queried before and is not built here yet: after a restart of the node, or because
         another node was faster. A real deployment shows no such gap.
 
-        Also none while nobody has begun to build it: a real deployment needs a second to notice a new index.
+        Also none while no node has begun to build it: a real deployment needs a second to notice a new index.
 
         Raises:
             CommandError: the index was never built yet.

@@ -195,7 +195,7 @@ async def _lines(pieces: AsyncIterator[bytes], *, max_bytes: int) -> AsyncIterat
 async def read_pieces(body: AsyncIterator[bytes], *, kind: str, max_bytes: int) -> AsyncIterator[Json]:
     """Yield the pieces of an answer. Its first line tells a stream from a whole one, whatever its content type says."""
     whole: list[str] = []
-    event = _Event()
+    event = _ServerSentEvent()
     is_stream: bool | None = None
     async for read in _lines(body, max_bytes=max_bytes):
         line = read
@@ -213,7 +213,7 @@ async def read_pieces(body: AsyncIterator[bytes], *, kind: str, max_bytes: int) 
         yield piece
 
 
-class _Event:
+class _ServerSentEvent:
     """The event of a stream that is being read."""
 
     def __init__(self) -> None:

@@ -135,13 +135,16 @@ def find_spellings(text: str, *, in_query: bool = False) -> Iterator[Spelling]:
     """
     words = [*_read_words(text, in_query=in_query)]
     for word in words:
-        wholes, parts = _kept(_wholes(word.core, in_query=in_query)), _kept(_parts(word.core))
+        wholes, parts = (
+            _without_repetitions(_wholes(word.core, in_query=in_query)),
+            _without_repetitions(_parts(word.core)),
+        )
         if wholes or parts:
             yield Spelling(word.start, word.end, wholes, parts)
     yield from _sequences(words, text)
     for run in () if text.isascii() else _RUN.finditer(text):
         if len(run[0]) > 1:
-            yield Spelling(run.start(), run.end(), (), _kept(_pieces_of_run(run[0])))
+            yield Spelling(run.start(), run.end(), (), _without_repetitions(_pieces_of_run(run[0])))
     for start, end, term in (*_pairs(text), *_notations(text)):
         yield Spelling(start, end, (term,))
 
@@ -168,7 +171,7 @@ def spelled_terms(*texts: str) -> list[str]:
     return [*found]
 
 
-class _Word(NamedTuple):
+class _WrittenWord(NamedTuple):
     """A word between spaces, without the marks around it."""
 
     start: int
@@ -178,7 +181,7 @@ class _Word(NamedTuple):
     ends_sequence: bool
 
 
-def _read_words(text: str, *, in_query: bool) -> Iterator[_Word]:
+def _read_words(text: str, *, in_query: bool) -> Iterator[_WrittenWord]:
     tokens = (_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text)
     for token in tokens:
         is_plain = not in_query and token[0] not in _TIMES and _PLAIN.fullmatch(token[0])
@@ -186,24 +189,24 @@ def _read_words(text: str, *, in_query: bool) -> Iterator[_Word]:
             yield word
 
 
-def _read_word(token: re.Match[str], *, in_query: bool) -> _Word | None:
+def _read_word(token: re.Match[str], *, in_query: bool) -> _WrittenWord | None:
     written = token[0]
     if written in _TIMES:
-        return _Word(token.start(), token.end(), "x", is_code=False, ends_sequence=False)
+        return _WrittenWord(token.start(), token.end(), "x", is_code=False, ends_sequence=False)
     found = _CORE.search(written)
     if found is None:
         return None
     core, start, after = found[0], token.start() + found.start(), written[found.end() :]
     if core.isalpha() and not after and written[: found.start()].endswith("."):
         # `.NET`; after a full stop there is a space.
-        return _Word(start - 1, start + len(core), f".{core}", is_code=False, ends_sequence=True)
+        return _WrittenWord(start - 1, start + len(core), f".{core}", is_code=False, ends_sequence=True)
     is_code = _CODE.fullmatch(core) or (in_query and _SHORT_WORD.fullmatch(core))
-    return _Word(
+    return _WrittenWord(
         start, start + len(core), core, bool(is_code), ends_sequence=after[:1] in _ENDS_SEQUENCE and after != ""
     )
 
 
-def _kept(terms: Iterable[str]) -> tuple[str, ...]:
+def _without_repetitions(terms: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for term in terms if 1 < len(term) <= _LONGEST_TERM))
 
 
@@ -299,9 +302,9 @@ def _prefixes(dotted: str) -> Iterator[str]:
         yield ".".join(numbers[:end])
 
 
-def _sequences(words: list[_Word], text: str) -> Iterator[Spelling]:
+def _sequences(words: list[_WrittenWord], text: str) -> Iterator[Spelling]:
     """Yield code-like words in a row, such as groups of an account number, with what they are joined."""
-    row: list[_Word] = []
+    row: list[_WrittenWord] = []
     for word, after in zip_longest(words, words[1:]):
         if row and (row[-1].ends_sequence or text[row[-1].end : word.start].strip(_BETWEEN_CODES)):
             yield from _joined(row)
@@ -315,7 +318,7 @@ def _sequences(words: list[_Word], text: str) -> Iterator[Spelling]:
     yield from _joined(row)
 
 
-def _joined(row: list[_Word]) -> Iterator[Spelling]:
+def _joined(row: list[_WrittenWord]) -> Iterator[Spelling]:
     written = ["".join(_PIECE.findall(fold_accents(word.core))).lower() for word in row]
     longest = len(row) if len(row) <= _LONGEST_SEQUENCE else 3
     for first in range(len(row) - 1):

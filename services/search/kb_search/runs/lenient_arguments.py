@@ -22,7 +22,7 @@ from kb_contracts.reasons.field_reasons import describe
 MAX_ARGUMENTS_CHARACTERS: Final = 20_000
 MAX_PROBLEMS: Final = 5
 _ROUNDS: Final = 4
-"""Number of times that an argument is read anew: a JSON text may contain numbers as texts."""
+"""Number of times that an argument is read again: a JSON text may contain numbers as texts."""
 _FENCE: Final = re.compile(r"\s*```[a-z]*\s*(?P<inner>.*?)\s*```\s*", re.IGNORECASE | re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -143,7 +143,7 @@ def _shown(name: str) -> str:
 def _repair(
     model: type[BaseModel], given: Mapping[str, Any], errors: Sequence[ErrorDetails]
 ) -> tuple[dict[str, Any], bool]:
-    """Return the arguments with those read anew that are wrong, and whether any is another now."""
+    """Return the arguments with those read again that are wrong, and whether any is another now."""
     repaired = dict(given)
     for error in errors:
         where = error["loc"]
@@ -156,13 +156,13 @@ def _repair(
             del repaired[name]
             continue
         try:
-            repaired[name] = _read_anew(name, value, error)
+            repaired[name] = _read_again(name, value, error)
         except _NotUnderstood:
             continue
     return repaired, repaired != dict(given) or any(type(repaired[name]) is not type(given[name]) for name in repaired)
 
 
-def _read_anew(name: str, value: Any, error: ErrorDetails) -> Any:
+def _read_again(name: str, value: Any, error: ErrorDetails) -> Any:
     """Return the only other meaning of a value. Raises _NotUnderstood."""
     if len(error["loc"]) > 1 and isinstance(value, list):
         # An element of a list, such as a number where a text belongs.
@@ -262,4 +262,4 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "list_type": _read_list,
     "dict_type": _read_object,
 }
-"""Functions that read a value anew, by the error of pydantic."""
+"""Functions that read a value again, by the error of pydantic."""

@@ -237,7 +237,7 @@ def _find_problems(text: str, state: RunState) -> Sequence[str]:
         return find_violations(text, state.schema)
     if is_written_call(text, state.tools):
         return [_NO_ANSWER]
-    # Whoever says nothing else when asked again means it.
+    # A model that says nothing else when asked again means it.
     return [_ONLY_MARKS] if has_only_marks(text) and not state.is_repair else []
 
 

@@ -73,7 +73,7 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
+class _EarlierMessages:
     """History of a thread, as its next run is told of it."""
 
     messages: Sequence[Message] = ()
@@ -217,9 +217,9 @@ class Preparation:
 
     async def _read_history(
         self, caller: Caller, *, thread_id: str | None, delimiter: PromptDelimiter, max_tokens: int
-    ) -> _History:
+    ) -> _EarlierMessages:
         if thread_id is None:
-            return _History()
+            return _EarlierMessages()
         thread = ThreadKey(caller.organization_id, thread_id)
         require_own_thread(caller, await runs.get_thread(self._database, thread))
         earlier = await runs.find_latest_of_thread(
@@ -229,7 +229,7 @@ class Preparation:
         answered = [run for run in earlier if run.answer]
         messages = select_newest_messages([_messages_of_run(run, delimiter) for run in answered], max_tokens=max_tokens)
         questions = [question for run in answered for question in _questions_of(run.question)]
-        return _History(messages, questions, has_document=any(run.document_name for run in answered))
+        return _EarlierMessages(messages, questions, has_document=any(run.document_name for run in answered))
 
     async def _read_document(self, caller: Caller, *, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
@@ -254,7 +254,7 @@ class Preparation:
 
     def _limits(self, request: RunRequest, source: _Source, model: ChatModel) -> RunLimits:
         asked, settings = request.budget, self._settings
-        # The tokens of an answer include its reasoning, of which nobody knows the length.
+        # The tokens of an answer include its reasoning, whose length is not known before.
         usual = None if model.reasons else settings.run_max_output_tokens
         return RunLimits(
             max_iterations=request.max_iterations or source.max_iterations or DEFAULT_ITERATIONS,

@@ -151,7 +151,7 @@ async def test_a_build_goes_through_its_states_and_answers_only_at_the_end(
             async with no_build_begins(node):
                 await things.create_search_index(model(vector_field()))
                 assert await state() == "PENDING"
-                assert await found_ids(things, QUERY) == [], "as an index that nobody has noticed yet"
+                assert await found_ids(things, QUERY) == [], "as an index that no node has noticed yet"
             await eventually(is_building)
             with refused(SEARCH_FAILED, "cannot query vector index vectors while in state INITIAL_SYNC"):
                 await found_ids(things, QUERY)
