@@ -448,7 +448,8 @@ class SensitiveContentError(HttpUnprocessableContent):
     """`sensitive-content`, status 422.
 
     A text contains a credential: `pattern` is its kind (list), `line` its line, `field` the field. Remove it and
-    resend. Nothing of the request was stored.
+    resend, or, if a text of an entry only looks so, resend it with an `override_reason`. Nothing of the
+    request was stored.
     """
 
 

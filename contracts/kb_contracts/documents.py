@@ -23,6 +23,7 @@ from kb_contracts.metadata import (
     storable_metadata,
     within_64_bits,
 )
+from kb_contracts.nul_characters import without_nul_characters
 from kb_contracts.reasons.field_reasons import wrong_field
 from kb_contracts.text_rules import storable, visible
 
@@ -122,6 +123,11 @@ class OcrCompleted(DescribedEvent):
     reading_warnings: Annotated[tuple[ReadingWarning, ...], Field(max_length=MAX_WARNINGS)] | None = None
     """Sentences of the program that made the text of a file, on what it left out or assumed. They are shown with the
     document."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nul_characters(cls, data: Any) -> Any:
+        return without_nul_characters(data)
 
     @model_validator(mode="after")
     def _one_text(self) -> "OcrCompleted":

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from kb_contracts.api.batches import DescribedAs
 from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
@@ -11,6 +11,7 @@ from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
 from kb_contracts.documents import EmbeddingText, Page, ReadingWarning, Revision, TagIds, Text
 from kb_contracts.metadata import MAX_WARNINGS, Metadata, MetadataWarning
+from kb_contracts.nul_characters import without_nul_characters
 from kb_contracts.outcomes import OutdatedFacet
 from kb_contracts.text_rules import storable
 
@@ -50,7 +51,9 @@ class PutDocument(DocumentRequestChange):
     tag_ids: TagIds = Field(description="All tags of the document.")
     upload_date: Timestamp = Field(description="Time at which the document was uploaded.")
     text: Text | None = Field(
-        default=None, description="Whole text of the document, plain or Markdown. Send either this or `text_ref`."
+        default=None,
+        description="Whole text of the document, plain or Markdown. NUL characters are left out, with a warning on the "
+        "document. Send either this or `text_ref`.",
     )
     text_ref: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Reference from `PUT /documents/{document_id}/text`, instead of `text`."
@@ -82,6 +85,11 @@ class PutDocument(DocumentRequestChange):
         description="Sentences on what of the original file was left out of the text, could not be read, or was "
         "assumed. They are shown with the document.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nul_characters(cls, data: Any) -> Any:
+        return without_nul_characters(data)
 
 
 class PatchTags(DocumentRequestChange):

@@ -32,6 +32,7 @@ _FORMS: Final[Mapping[str, Form]] = {
     r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$": Form(
         "be one line with at least one visible character and without control characters", _CONTROL_FREE
     ),
+    r"\S": Form("have at least one visible character"),
     r"^[^\x00]*$": Form("have no NUL character", r"[^\x00]"),
     r"^[^\x00-\x1f\x7f/\\]+$": Form(
         "be the name of a file, without a folder and without control characters", r"[^\x00-\x1f\x7f/\\]"

@@ -6,7 +6,7 @@ A problem repeats the names of fields, and of their values what `kb_contracts.re
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -35,6 +35,9 @@ from kb_shared.mongo.database import mongo_errors
 
 MAX_FIELDS = 20
 DEFAULT_RETRY_AFTER_S = 1.0
+_API: Final = b"/v0/"
+_ENCODED_SLASH: Final = b"%2f"
+_NO_SLASH: Final = "must not have a slash (%2F) within an id: replace it, as by a hyphen"
 
 JsonResponses = dict[int | str, dict[str, Any]]
 
@@ -128,6 +131,10 @@ def invalid_field(field: str, message: str) -> RequestError:
 
 async def _routing_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    path = request.scope.get("raw_path", b"").lower()
+    if error.status_code == HTTPStatus.NOT_FOUND and path.startswith(_API) and _ENCODED_SLASH in path:
+        # It was decoded before the path was compared with any route.
+        return await _request_error(request, invalid_field("path", _NO_SLASH))
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = "This path does not exist; GET /openapi.json lists all paths."
         return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)

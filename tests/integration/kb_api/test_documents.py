@@ -258,7 +258,7 @@ async def test_an_unknown_document_is_not_found_and_nothing_is_published(
     [
         ({"text_ref": "x/y/z"}, 422, "validation-error"),
         ({"text": None}, 422, "validation-error"),
-        ({"text": "with a \x00"}, 422, "validation-error"),
+        ({"document_name": "with a \x00"}, 422, "validation-error"),
         ({"pages": [{"page": 1, "start": 0, "end": 10_000}]}, 422, "validation-error"),
         ({"pages": [{"page": 1, "start": 0, "end": 1, "colour": "red"}]}, 422, "validation-error"),
         ({"tag_ids": "offers"}, 422, "validation-error"),

@@ -195,6 +195,12 @@ async def test_paths_and_methods_that_are_not_there_are_problems_too(http: httpx
     assert method.headers["allow"] == "GET, POST"
 
 
+async def test_an_id_with_an_encoded_slash_is_named_as_the_fault(http: httpx.AsyncClient) -> None:
+    answer = await http.put("/v0/orgs/o/documents/a%2Fb", json={})
+    assert (answer.status_code, problem_of(answer)["type"]) == (422, "validation-error")
+    assert problem_of(answer)["fields"][0]["message"].startswith("must not have a slash")
+
+
 @pytest.mark.parametrize(
     ("raised", "status", "slug", "retry_after"),
     [

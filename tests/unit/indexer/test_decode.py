@@ -162,7 +162,7 @@ def test_a_missing_field_is_rejected_and_named(field: str) -> None:
         (with_data(revision=True), "bad-data"),
         (with_data(revision="1"), "bad-data"),
         (with_data(revision=2**63), "bad-data"),
-        (with_data(text="NUL \x00"), "bad-data"),
+        (with_data(document_name="NUL \x00"), "bad-data"),
         (with_data(text="half \ud800 a pair"), "bad-data"),
         (with_data(text_ref="acme/d/0"), "bad-data"),
         (with_data(text=None), "bad-data"),
