@@ -218,8 +218,8 @@ MUTANTS: Final = (
     Mutant(
         "a-plain-text-that-names-another-one-is-shown",
         f"{_FILES}/formats/mail.py",
-        old="_MUCH_SHORTER * _words(richest)",
-        new="0 * _words(richest)",
+        old="_SAYS_LESS * words.total()",
+        new="0 * words.total()",
         caught_by=in_file(_MAILS, "test_each_part_that_a_mail_program_shows_is_in_the_text"),
     ),
     Mutant(

@@ -1,5 +1,7 @@
 """Reads mails as a mail program shows them: the headers that a reader wants, and the text. Attachments are named."""
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import Message
@@ -25,8 +27,9 @@ _SIGNATURES: Final = frozenset(
 )
 _ENCRYPTED: Final = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _MAX_DEPTH: Final = 40
-_MUCH_SHORTER: Final = 0.6
+_SAYS_LESS: Final = 0.6
 """Share of the words of the HTML below which a plain text does not say the same, but that the mail has HTML."""
+_WORD: Final = re.compile(r"\w+")
 
 
 def extract(data: bytes, _options: ExtractOptions) -> Extraction:
@@ -146,7 +149,7 @@ def _read_alternatives(inner: list[Message], *, parts: _ShownParts, depth: int) 
     if texts:
         richest = texts[-1][1]
         plain = next((each for kind, each in texts if kind == "text/plain"), richest)
-        chosen = richest if _words(plain) < _MUCH_SHORTER * _words(richest) else plain
+        chosen = plain if _says_as_much(plain, richest) else richest
         parts.shown += chosen.shown
         parts.warnings += chosen.warnings
         for _, each in texts:
@@ -156,8 +159,9 @@ def _read_alternatives(inner: list[Message], *, parts: _ShownParts, depth: int) 
         parts.add(each)
 
 
-def _words(parts: _ShownParts) -> int:
-    return len(parts.text.split())
+def _says_as_much(plain: _ShownParts, richest: _ShownParts) -> bool:
+    words = Counter(_WORD.findall(richest.text.casefold()))
+    return (words & Counter(_WORD.findall(plain.text.casefold()))).total() >= _SAYS_LESS * words.total()
 
 
 def _is_attached(part: Message, kind: str) -> bool:

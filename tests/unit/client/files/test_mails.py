@@ -46,6 +46,7 @@ ATTACHMENT = part("JVBERi0=", "Content-Disposition: attachment; filename=plan.pd
             ),
             ["up and down"],
         ),
+        (multipart("alternative", part("Your program can't show HTML mails."), HTML), ["**floor two**"]),
         (multipart("related", HTML, part("R0lGODlh", "Content-ID: <x>", kind="image/gif")), ["**floor two**"]),
         (
             multipart(
