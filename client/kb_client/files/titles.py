@@ -38,7 +38,12 @@ _OF_PROGRAMS: Final = re.compile(
 )
 
 
+_PATH_OF_A_FILE: Final = re.compile(
+    r"(?:[a-z]:[\\/]|\\\\[\w.-]+\\|file://|/(?:home|users|tmp|var|mnt)/).*", re.IGNORECASE
+)
+
+
 def own_title(title: str | None) -> str | None:
     """Return a title on one line, or None if it is none or one that a program or a template has written."""
     plain = " ".join((title or "").split())
-    return None if not plain or _OF_PROGRAMS.fullmatch(plain) else plain
+    return None if not plain or _OF_PROGRAMS.fullmatch(plain) or _PATH_OF_A_FILE.fullmatch(plain) else plain

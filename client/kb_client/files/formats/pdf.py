@@ -21,7 +21,9 @@ _LIGATURES: Final = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00a0": " "}
 )
 _PDF_DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
-_NAME_OF_A_FILE: Final = re.compile(r".*\.(docx?|dvi|indd|pptx?|qxd|rtf|tex|xlsx?)\b.*", re.IGNORECASE)
+_NAME_OF_A_FILE: Final = re.compile(
+    r".*\.(docx?|dvi|indd|odt|pages|pptx?|ps|pub|qx[dp]|rtf|tex|xlsx?)\b.*", re.IGNORECASE
+)
 _HEADER_WITHIN_BYTES: Final = 1_024
 _MOST_CHARACTERS_OF_A_PICTURE: Final = 300
 """Letters and digits that the stamp, the number and the header of a scanned page may have."""

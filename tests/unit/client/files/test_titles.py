@@ -53,6 +53,7 @@ from kb_client.files.titles import own_title
             "Titel",
             "Page 1",
         ],
+        *["D:\\plans\\lift 3.cdr", r"\\server\share\lift.xyz", "/home/ada/lift.tmp", "file:///lift"],
         *["(no subject)", "  ", "", "Click to add title", "Untitled Page", "Untitled Presentation"],
     ],
 )
