@@ -101,7 +101,9 @@ def _find_links(soup: "BeautifulSoup") -> WebLinks:
     """Return the links of a page, as far as they are short; of a page with more than 2,000 the first."""
     asked = {word for robots in soup.select("meta[name=robots i]") for word in _words_of(robots.get("content"))}
     links = dict.fromkeys(
-        href for anchor in soup.select("a[href]:not([rel~=nofollow])") if (href := _address_of(anchor.get("href")))
+        href
+        for anchor in soup.select(":is(a, area)[href]:not([rel~=nofollow])")
+        if (href := _address_of(anchor.get("href")))
     )
     base, canonical = soup.select_one("base[href]"), soup.select_one("link[rel~=canonical][href]")
     return WebLinks(

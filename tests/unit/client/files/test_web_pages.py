@@ -220,3 +220,9 @@ def test_however_broken_a_page_is_its_words_are_kept_once(tags: list[str]) -> No
     page = "".join(f"{tag}word{number} follows here " for number, tag in enumerate(tags)) + PROSE
     text = read(page).text
     assert all(text.count(f"word{number} ") == 1 for number in range(len(tags)))
+
+
+def test_areas_of_a_map_are_links() -> None:
+    page = read("<map name=m><area href=/hall shape=rect coords=0,0,9,9></map><p><a href=/cellar>C</a>", of_site=True)
+    assert page.web_links is not None
+    assert page.web_links.links == ("/hall", "/cellar")
