@@ -37,10 +37,25 @@ _LOGIN: Final = re.compile(
 _AWAY: Final = re.compile(
     r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode|^\W*under maintenance"
     r"|(currently|site is|we are|we're|is now) (under|in|undergoing|performing)( \w{1,20}){0,2} maintenance"
-    r"|(be|come) (right )?back (online |up )?(soon|shortly|later|in a )|(temporarily|currently) (unavailable|offline)"
+    r"|(be|come) (right )?back (online |up )?(soon|shortly|later|after |in a )"
+    r"|(temporarily|currently) (unavailable|offline)"
     r"|service unavailable|wartungsarbeiten|wartungsmodus|wegen wartung"
     r"|(derzeit|vorübergehend) nicht (erreichbar|verfügbar)|en maintenance|en mantenimiento|in manutenzione"
     r"|in onderhoud|bad gateway|internal server error|gateway time-?out",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CONSENT: Final = re.compile(
+    # A banner for cookies also stands on pages with a text: only a wall says what comes after it.
+    r"^\W*before you continue\b|cookies (in order )?to (continue|proceed|access|visit|enter|view)"
+    r"|cookies\b.{0,40}, um (fortzufahren|fortzusetzen)|cookies pour (continuer|accéder)|cookies para continuar"
+    r"|you('re| are)? (over|at least) (the age of )?\d\d|you('re| are)? of legal (drinking )?age"
+    r"|not available in your (country|region|location)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FAILURE: Final = re.compile(
+    r"\buncaught \w{0,40}(exception|error)|\.php\W{1,6}on line \W{0,4}\d|SQLSTATE\[|traceback \(most recent call last\)"
+    r"|error (establishing|connecting to) (a|the) database|a (client|server)-side exception has occurred"
+    r"|(unexpected|unhandled) (error|exception)( has)? occurred|too many connections|^\W*something went wrong",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_FOUND: Final = re.compile(
@@ -64,6 +79,8 @@ _IS_CHALLENGE: Final = StandIn("the server asks whether a person reads it (captc
 _IS_BLANK: Final = StandIn("it has no text without scripts (JavaScript), which the crawler does not run")
 _LACKS_SCRIPTS: Final = StandIn("its text needs scripts (JavaScript), which the crawler does not run")
 _IS_AWAY: Final = StandIn("it says that the site is away or under maintenance, with the status 200")
+_ASKS_FOR_CONSENT: Final = StandIn("it asks a visitor for consent first, which the crawler does not give")
+_HAS_FAILED: Final = StandIn("it shows an error of the server's program, with the status 200")
 _IS_NOT_THERE: Final = StandIn("it says that the page is not there, with the status 200 instead of 404", is_usual=True)
 _HAS_NO_TEXT: Final = StandIn("it has no text", is_usual=True)
 
@@ -97,6 +114,8 @@ def find_stand_in(
         (_LACKS_SCRIPTS, signs.has_scripts and _NEEDS_SCRIPTS.search(text)),
         (_ASKS_FOR_LOGIN, replaces and is_login),
         (_IS_AWAY, replaces and _AWAY.search(beginning)),
+        (_ASKS_FOR_CONSENT, replaces and _CONSENT.search(beginning)),
+        (_HAS_FAILED, replaces and _FAILURE.search(beginning)),
         (_IS_NOT_THERE, _NOT_FOUND.search(beginning if replaces else f"{title}\n{first_line}")),
     )
     return next((stand_in for stand_in, applies in rules if applies), None)
