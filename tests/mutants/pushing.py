@@ -230,6 +230,27 @@ MUTANTS: Final = (
         caught_by=in_file(_PDF, "test_a_page_that_is_mostly_a_picture_is_said_to_be_one"),
     ),
     Mutant(
+        "powers-of-ten-are-numbers-of-their-digits",
+        f"{_FILES}/formats/pdf.py",
+        old="text = mark_raised(text_page, text)",
+        new="pass",
+        caught_by=in_file(_PDF, "test_raised_and_lowered_numbers_are_told_from_digits"),
+    ),
+    Mutant(
+        "hidden-layers-of-a-pdf-are-read",
+        f"{_FILES}/formats/pdf.py",
+        old="hidden = hide_layers(page)",
+        new="hidden = 0",
+        caught_by=in_file(_PDF, "test_layers_that_are_hidden_are_left_out_and_counted"),
+    ),
+    Mutant(
+        "recognized-text-is-taken-for-a-hidden-layer",
+        f"{_FILES}/formats/pdf_layers.py",
+        old="not any(map(is_invisible, of_layer)) and ",
+        new="",
+        caught_by=in_file(_PDF, "test_layers_that_are_hidden_are_left_out_and_counted"),
+    ),
+    Mutant(
         "glyphs-without-letters-are-indexed",
         f"{_FILES}/formats/pdf.py",
         old="is_readable(text) and _knows_letters(text_page)",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
 from kb_client.files.formats.hyphenation import join_hyphenated
 from kb_client.files.formats.literal_lines import keep_literal
+from kb_client.files.formats.pdf_layers import hide_layers, is_invisible
+from kb_client.files.formats.pdf_raised import mark_raised
 from kb_client.files.formats.readable_letters import is_readable
 from kb_client.files.formats.running_lines import without_running_lines
 from kb_client.files.ocr import recognize_page
@@ -43,6 +45,7 @@ class _ReadPage:
     annotations: Sequence[str] = ()
     """Lines that form fields and notes show, which no recognition has to find again."""
     comments: int = 0
+    hidden_layers: int = 0
 
 
 def extract(data: bytes, options: ExtractOptions) -> Extraction:
@@ -104,11 +107,13 @@ def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
     page = _open_page(document, number)
     if page is None:
         return _ReadPage(kind="blank")
+    hidden = hide_layers(page)
     text_page = page.get_textpage()
     try:
         # Text outside of the page, which no reader sees, is not within the bounds.
         text: str = text_page.get_text_bounded()
         knows_letters = is_readable(text) and _knows_letters(text_page)
+        text = mark_raised(text_page, text)
         text_page.close()
         is_picture = _is_picture(page, text)
         annotations = read_annotations(document, page, number)
@@ -117,9 +122,9 @@ def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
         page.close()
     plain, shown = _plain(text), [_plain(line) for line in annotations.lines]
     if not knows_letters:
-        return _ReadPage("", "no letters", shown, annotations.comments)
+        return _ReadPage("", "no letters", shown, annotations.comments, hidden)
     kind: Literal["text", "blank", "picture"] = "text" if plain.strip() else "blank"
-    return _ReadPage(plain, "picture" if is_picture else kind, shown, annotations.comments)
+    return _ReadPage(plain, "picture" if is_picture else kind, shown, annotations.comments, hidden)
 
 
 def _plain(text: str) -> str:
@@ -144,7 +149,7 @@ def _is_picture(page: "PdfPage", text: str) -> bool:
         return False
     left, bottom, right, top = page.get_bbox()
     objects = list(islice(page.get_objects(max_depth=2), _MAX_OBJECTS))
-    if any(each.type == raw.FPDF_PAGEOBJ_TEXT and _is_invisible(each.raw) for each in objects):
+    if any(each.type == raw.FPDF_PAGEOBJ_TEXT and is_invisible(each.raw) for each in objects):
         # Somebody has recognized the scan before.
         return False
     boxes = [(each.container or each).get_bounds() for each in objects if each.type == raw.FPDF_PAGEOBJ_IMAGE]
@@ -153,12 +158,6 @@ def _is_picture(page: "PdfPage", text: str) -> bool:
     )
     is_covered: bool = covered >= _PICTURE_SHARE * max((right - left) * (top - bottom), 1)
     return is_covered or (bool(objects) and not text.strip())
-
-
-def _is_invisible(text_object: object) -> bool:
-    from pypdfium2 import raw
-
-    return bool(raw.FPDFTextObj_GetTextRenderMode(text_object) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
 def _text_of(document: "PdfDocument", page: _ReadPage, *, number: int, options: ExtractOptions) -> str:
@@ -194,6 +193,7 @@ def _warnings(document: "PdfDocument", pages: Sequence[_ReadPage], options: Extr
 
     pictures, noise = (sum(page.kind == kind for page in pages) for kind in ("picture", "no letters"))
     comments = sum(page.comments for page in pages)
+    layers = max((page.hidden_layers for page in pages), default=0)
     attached = raw.FPDFDoc_GetAttachmentCount(document)
     said = {
         f"{pictures + noise} of {len(pages)} pages were recognized by OCR": options.ocr and pictures + noise,
@@ -201,6 +201,7 @@ def _warnings(document: "PdfDocument", pages: Sequence[_ReadPage], options: Extr
         f"{noise} of {len(pages)} pages were left out, because their fonts don't say which letters they show; "
         "--ocr reads them": not options.ocr and noise,
         f"{comments} comments were left out": comments > 0,
+        f"{layers} hidden layers were left out; show them and save it again to have them": layers > 0,
         f"{attached} attached files were not read; save and push them": attached > 0,
     }
     return [sentence for sentence, holds in said.items() if holds]

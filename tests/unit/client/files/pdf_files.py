@@ -78,15 +78,21 @@ def assemble(
     *,
     objects: Sequence[bytes] = (),
     annotations: Sequence[bytes] = (),
+    layers: Mapping[str, bool] | None = None,
     form: bool = True,
     xfa: bool = False,
     info: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on.
+    """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on, and layers.
 
-    The annotations are on each page. They are fields if there is a form, which may have a second one in XML.
+    The annotations are on each page. They are fields if there is a form, which may have a second one in XML. A layer is
+    shown or not.
     """
-    body = [_FONT, *objects, *annotations]
+    groups = [f"<< /Type /OCG /Name ({name}) >>".encode("latin-1") for name in layers or {}]
+    body = [_FONT, *objects, *annotations, *groups]
+    places = {name: b"%d 0 R" % (len(body) - len(groups) + at) for at, name in enumerate(layers or {}, 1)}
+    properties = b" ".join(f"/{name} ".encode("latin-1") + place for name, place in places.items())
+    off = b" ".join(place for name, place in places.items() if not (layers or {})[name])
     names = b" ".join(b"/X%d %d 0 R" % (number, number + 2) for number in range(len(objects)))
     fields = b" ".join(b"%d 0 R" % (number + 2 + len(objects)) for number in range(len(annotations)))
     tree = len(body) + 2 * len(contents) + 1
@@ -95,13 +101,15 @@ def assemble(
         body.append(_stream(content))
         body.append(
             b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Annots [%s] "
-            b"/Resources << /Font << /F1 1 0 R >> /XObject << %s >> >> >>" % (tree, len(body), fields, names)
+            b"/Resources << /Font << /F1 1 0 R >> /XObject << %s >> /Properties << %s >> >> >>"
+            % (tree, len(body), fields, names, properties)
         )
         pages.append(b"%d 0 R" % len(body))
     body.append(b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(pages), b" ".join(pages)))
     second = b"/XFA (<xdp/>) /NeedsRendering true" if xfa else b""
     fields_of_form = b"/AcroForm << /Fields [%s] /DA (/F1 10 Tf) %s >>" % (fields, second) if fields and form else b""
-    body.append(b"<< /Type /Catalog /Pages %d 0 R %s %s >>" % (tree, fields_of_form, second))
+    shown = b"/OCProperties << /OCGs [%s] /D << /OFF [%s] >> >>" % (b" ".join(places.values()), off) if places else b""
+    body.append(b"<< /Type /Catalog /Pages %d 0 R %s %s %s >>" % (tree, fields_of_form, second, shown))
     body.append(b"<< %s >>" % b" ".join(f"/{key} ({value})".encode("latin-1") for key, value in (info or {}).items()))
     return _with_table(body)
 

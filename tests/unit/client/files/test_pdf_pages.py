@@ -146,3 +146,38 @@ def test_a_text_with_small_letters_of_any_script_is_readable(text: str) -> None:
 def test_a_form_that_only_programs_of_adobe_show_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="XFA"):
         read(make_annotated_pdf([(72, 700, "Please wait...")], text_field((1, 1, 9, 9), ""), xfa=True))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ("12 0 (1.5 x 10) 7 5 (6)", "1.5 x 10^6"),
+        ("12 0 (1.5 x 10) 7 5 (-19) 12 0 ( joule)", "1.5 x 10^-19 joule"),
+        ("12 0 (40 m) 7 5 (2) 12 0 ( of floor)", "40 m² of floor"),
+        ("12 0 (CO) 8 -3 (2) 12 0 ( in air)", "CO₂ in air"),
+        ("12 0 (for 7.5) 6 4 (3) 12 0 ( years)", "for 7.5^3 years"),
+        ("12 0 (on the 1) 7 5 (st) 12 0 ( of May)", "on the 1st of May"),
+        ("12 0 (A) 8 0 (4) 12 0 ( paper)", "A4 paper"),
+        ("12 0 (B) 12 4 (7)", "B7"),
+        ("12 0 (net 40) 7 5 ( 2)", "net 40 2"),
+    ],
+)
+def test_raised_and_lowered_numbers_are_told_from_digits(pieces: str, text: str) -> None:
+    words = pieces.replace("(", "|(").split("|")
+    sizes = [words[0], *(word.rpartition(")")[2] for word in words[1:-1])]
+    shown = [word.rpartition(")")[0] + ")" for word in words[1:]]
+    content = "BT 1 0 0 1 72 700 Tm "
+    for size, word in zip(sizes, shown, strict=True):
+        points, rise = size.split()
+        content += f"/F1 {points} Tf {rise} Ts {word} Tj "
+    assert read(assemble([f"{content} ET".encode()])).text == text
+
+
+def test_layers_that_are_hidden_are_left_out_and_counted() -> None:
+    line = "/OC /{} BDC BT /F1 12 Tf 1 0 0 1 72 {} Tm ({}) Tj ET EMC "
+    contents = "BT /F1 12 Tf 1 0 0 1 72 700 Tm (On each plan) Tj ET "
+    contents += line.format("walls", 660, "North wall") + line.format("notes", 620, "Ask the owner")
+    contents += line.format("scan", 580, "Recognized").replace("BT", "BT 3 Tr")
+    parsed = read(assemble([contents.encode()], layers={"walls": True, "notes": False, "scan": True}))
+    assert parsed.text == "On each plan\nNorth wall\nRecognized"
+    assert parsed.warnings == ("1 hidden layers were left out; show them and save it again to have them",)
