@@ -151,7 +151,7 @@ def _windows(line: str) -> Iterator[str]:
         yield line[start : start + _WINDOW_CHARACTERS]
 
 
-_SEPARATOR: Final = r"""["'`*_\]]{0,4}[ \t]{0,4}(?::=|=>|->|={1,2}|[:|]|[ \t](?:is|are|was|lautet))["'`*_ \t]{0,6}"""
+_SEPARATOR: Final = r"""["'`*_\]]{0,4}[ \t]{0,4}(?::=|=>|->|={1,2}|[:|]|[ \t](?:is|are|was|lautet):?)["'`*_ \t]{0,6}"""
 _VALUE: Final = r"(?P<value>[^\s\"'`<>(){}\[\],;&|]{6,128})"
 
 _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
@@ -208,6 +208,18 @@ _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
         re.compile(
             r"(?:(?i:password|passwd|passwort|kennwort|passphrase|passcode|contraseña|mot de passe)"
             rf"|(?<![A-Za-z])(?i:pwd)){_SEPARATOR}{_VALUE}"
+        ),
+    ),
+    (
+        # The detector of the library stops at signs that passwords have.
+        SensitivePattern.URL_PASSWORD,
+        re.compile(r"://[^\s:/@\"'<>]{1,64}:(?P<value>[^\s/@\"'<>]{6,128})@[\w\[]"),
+    ),
+    (
+        SensitivePattern.PASSWORD,
+        re.compile(
+            r"(?<!\w)curl\b[^\n]{0,200}?[ \t](?:-u|--user|-U|--proxy-user)[ \t=]{0,3}"
+            r"[\"']?[^\s:\"'/]{1,64}:(?P<value>[^\s\"'`<>(){}\[\],;&|]{6,128})"
         ),
     ),
     (

@@ -24,16 +24,27 @@ CREDENTIALS: Final = [json.loads(line) for line in (FOLDER / "credentials_rot13.
 HARMLESS: Final = (FOLDER / "harmless.txt").read_text().splitlines()
 LONG_CHARACTERS: Final = 200_000
 # Each repeats the beginning of an expression that a naive one would follow to the end of the text, again and again.
-HOSTILE: Final = ("eyJ", "://a:", "aws key ", "artif ", "password is ", "-----BEGIN PRIVATE KEY-----", "\n", "xoxb-1")
+HOSTILE: Final = (
+    "eyJ",
+    "://a:",
+    "aws key ",
+    "artif ",
+    "password is ",
+    "-----BEGIN PRIVATE KEY-----",
+    "\n",
+    "xoxb-1",
+    "curl ",
+    "curl -u a:",
+)
 
 
 def decode(row: dict[str, str]) -> str:
     return codecs.decode(row["rot13"], "rot13")
 
 
-def test_the_corpus_has_60_credentials_and_230_harmless_texts() -> None:
-    assert len({row["rot13"] for row in CREDENTIALS}) == 60
-    assert len(set(HARMLESS)) == 230
+def test_the_corpus_has_63_credentials_and_234_harmless_texts() -> None:
+    assert len({row["rot13"] for row in CREDENTIALS}) == 63
+    assert len(set(HARMLESS)) == 234
 
 
 def test_each_credential_is_found_with_its_pattern_and_its_line() -> None:
