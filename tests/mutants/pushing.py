@@ -253,7 +253,7 @@ MUTANTS: Final = (
     Mutant(
         "glyphs-without-letters-are-indexed",
         f"{_FILES}/formats/pdf.py",
-        old="is_readable(text) and _knows_letters(text_page)",
+        old="is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))",
         new="True",
         caught_by=in_file(_PDF, "test_characters_that_are_no_letters_are_left_out_and_said"),
     ),

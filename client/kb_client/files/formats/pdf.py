@@ -12,7 +12,7 @@ from kb_client.files.formats.hyphenation import join_hyphenated
 from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.pdf_layers import hide_layers, is_invisible
 from kb_client.files.formats.pdf_raised import mark_raised
-from kb_client.files.formats.readable_letters import is_readable
+from kb_client.files.formats.readable_letters import is_readable, reads_as_words
 from kb_client.files.formats.running_lines import without_running_lines
 from kb_client.files.ocr import recognize_page
 
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 _LIGATURES: Final = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00a0": " "}
+    # Codes of TeX's fonts, which don't say which letters they show.
+    | {
+        "\x0b": "ff",
+        "\x0c": "fi",
+        "\x0e": "ffi",
+        "\x1b": "ff",
+        "\x1c": "fi",
+        "\x1d": "fl",
+        "\x1e": "ffi",
+        "\x1f": "ffl",
+    }
+    | {"\x10": "“", "\x11": "”", "\x12": "„", "\x13": "«", "\x14": "»", "\x15": "\u2013", "\x16": "\u2014"}
 )
 _PDF_DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
 _NAME_OF_A_FILE: Final = re.compile(
@@ -112,7 +124,7 @@ def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
     try:
         # Text outside of the page, which no reader sees, is not within the bounds.
         text: str = text_page.get_text_bounded()
-        knows_letters = is_readable(text) and _knows_letters(text_page)
+        knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
         text = mark_raised(text_page, text)
         text_page.close()
         is_picture = _is_picture(page, text)

@@ -15,6 +15,10 @@ _MOST_SMALL_LETTERS: Final = 0.05
 _MOST_VOWELS_OF_NOISE: Final = 0.2
 _FEWEST_VOWELS_OF_A_TEXT: Final = 0.3
 _VOWELS: Final = frozenset("aeiouAEIOU")
+_FREQUENT: Final = frozenset("etaoinsrhldu")
+"""Letters that make up most of a text in any language with Latin letters: 60 % in Polish, 80 % in English."""
+_LEAST_FREQUENT: Final = 0.58
+_LEAST_LETTERS_OF_WORDS: Final = 30
 
 
 def is_readable(text: str) -> bool:
@@ -24,6 +28,19 @@ def is_readable(text: str) -> bool:
         return True
     unreadable = sum(each == "\ufffd" or unicodedata.category(each) in _NO_LETTERS for each in characters)
     return unreadable <= _MOST_UNREADABLE * len(characters) and not _are_numbers_of_glyphs(characters)
+
+
+def reads_as_words(text: str) -> bool:
+    """Return whether Latin letters are as frequent as in words, so that they are those that a reader sees.
+
+    TeX and old programs embed fonts that don't say which letters they show, and use the usual codes for them.
+    """
+    plain = unicodedata.normalize("NFD", text).lower()
+    letters = [each for each in plain if each.isalpha()]
+    if len(letters) < _LEAST_LETTERS_OF_WORDS:
+        return False
+    frequent = sum(each in _FREQUENT for each in letters)
+    return frequent >= _LEAST_FREQUENT * len(letters) and _vowels(letters) >= _FEWEST_VOWELS_OF_A_TEXT
 
 
 def _are_numbers_of_glyphs(characters: list[str]) -> bool:

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
+from kb_client.files.formats import pdf
 from kb_client.files.formats.pdf import extract
-from kb_client.files.formats.readable_letters import is_readable
+from kb_client.files.formats.readable_letters import is_readable, reads_as_words
 from kb_client.files.limits import ParseLimits
 from tests.unit.client.files.pdf_files import (
     Line,
@@ -113,6 +114,31 @@ def test_characters_that_are_no_letters_are_left_out_and_said() -> None:
     assert parsed.warnings == (
         "1 of 2 pages were left out, because their fonts don't say which letters they show; --ocr reads them",
     )
+
+
+def test_the_codes_of_tex_are_letters_although_its_fonts_do_not_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "_knows_letters", lambda _: False)
+    text = b"The sta\x1b of the harbour \x1cnds each ship by its \x1dag, and not by its number."
+    parsed = read(assemble([b"BT /F1 12 Tf 1 0 0 1 72 700 Tm (%s) Tj ET" % text]))
+    assert parsed.text == "The staff of the harbour finds each ship by its flag, and not by its number."
+    with pytest.raises(UnreadableDocument, match="fonts"):
+        read(assemble([b"BT /F1 12 Tf 1 0 0 1 72 700 Tm (Uif tubgg pg uif ibscpvs gjoet fbdi tijq) Tj ET"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The tide tables of the harbour are printed in October.", True),
+        ("Rozkład rejsów promów obowiązuje od pierwszego maja.", True),
+        ("Der Fahrplan der Fähren gilt vom ersten Mai an.", True),
+        ("Lauttojen aikataulu on voimassa toukokuusta alkaen.", True),
+        ("Uif ujef ubcmft pg uif ibscpvs bsf qsjoufe jo Pdupcfs.", False),
+        ("WKH WLGH WDEOHV RI WKH KDUERXU DUH SULQWHG LQ RFWREHU", False),
+        ("12 14 18", False),
+    ],
+)
+def test_letters_are_those_of_a_text_if_they_are_as_frequent(text: str, *, words: bool) -> None:
+    assert reads_as_words(text) == words
 
 
 SHIFTED = "".join(chr(ord(letter) - 29) for letter in "Thereisalwaysalightinthewindowofthehouseattheend" * 3)
