@@ -19,29 +19,31 @@ _MAX_NUMBERS: Final = 20
 _OPENING: Final = r"(?:\\?\[|[\u3010\uff3b]|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
 _CLOSING: Final = r"(?:\\?\]|[\u3011\uff3d]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
 _WORD: Final = r"(?:source|passage|document|doc|reference|ref|citation|cite|chunk|result|id|quelle|fundstelle)[sn]?"
-_LABEL: Final = rf"(?:[\^#]|{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
-_ITEM: Final = rf"(?:{_LABEL})?\d{{1,6}}"
+_LABEL: Final = rf"(?:[\^#]|(?:(?:see|siehe)[ ])?{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
+_ITEM: Final = rf"(?:{_LABEL})?\d{{1,6}}\^?"
 _TO: Final = r"(?:[-\u2010-\u2014]|to\b|bis\b)"
 _AND: Final = (
     r"(?:[,\u3001\uff0c]\s{0,9}(?:and\b|und\b|&(?![#a-z]))|&(?![#a-z])|[,;\u3001\uff0c\uff1b]|(?:and|und|et|or|y)\b)"
 )
 _ITEMS: Final = rf"{_ITEM}(?>(?:\s{{0,9}}(?:{_TO}|{_AND})\s{{0,9}}{_ITEM}){{0,{_MAX_NUMBERS}}})"
 _PAGE: Final = r"[,:]?\s{0,3}(?:pp?|pages?|S|Seiten?)\.?\s{0,3}\d{1,5}(?:\s?[-\u2010-\u2014]\s?\d{1,5})?"
-_TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE}))"
+_FILE: Final = r"[,:|]?\s{1,3}[^\[\]\u3010\u3011\uff3b\uff3d\n]{1,60}\.[a-z][a-z0-9]{1,4}"
+_TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE})|{_FILE})"
 
 MARK: Final = re.compile(
     rf"(?P<space>[ \t]?)(?:(?P<square>{_OPENING})\s{{0,30}}(?P<numbers>{_ITEMS})\s{{0,30}}{_TAIL}?\s{{0,30}}{_CLOSING}"
-    rf"|<sup>\s?\[?(?P<raised>{_ITEMS})\]?\s?</sup>|\((?P<round>{_ITEMS})\)|\{{(?P<curly>\d{{1,6}})\}})",
+    rf"|<(?P<tag>sup|cite)>\s?\[?(?P<raised>{_ITEMS})\]?\s?</(?P=tag)>|\((?P<round>{_ITEMS})\)|\{{(?P<curly>\d{{1,6}})\}})",
     re.IGNORECASE,
 )
 _BEGUN: Final = (
-    r"\s{0,30}[\^#]?[a-z]{0,12}[\s.:#_-]{0,6}(?:n[or]?\.?\s?)?"
+    r"\s{0,30}[\^#]?[a-z]{0,12}[\s.:#_-]{0,6}(?:[a-z]{1,12}[\s.:#_-]{0,6})?(?:n[or]?\.?\s?)?"
     rf"(?:\d[^\[\]\u3010\u3011\uff3b\uff3d$`<>]{{0,{MAX_MARK_CHARACTERS}}})?"
 )
-_BROKEN_OFF: Final = r"(?:\\|&[#\w]{0,9}|<(?:/?(?:s(?:u(?:p)?)?)?)?)"
+_TAG_BEGUN: Final = r"/?(?:s(?:up?)?|c(?:i(?:te?)?)?)?"
+_BROKEN_OFF: Final = rf"(?:\\|&[#\w]{{0,9}}|<(?:{_TAG_BEGUN})?)"
 UNFINISHED_MARK: Final = re.compile(
-    rf"[ \t]?(?:{_BROKEN_OFF}|(?:{_OPENING}|<sup>\s?\[?|[({{]){_BEGUN}"
-    rf"(?:{_BROKEN_OFF}|(?:{_CLOSING}|[)}}])(?:\s?</?s?u?p?|\s?</sup>)?[ \t]?)?)?\Z",
+    rf"[ \t]?(?:{_BROKEN_OFF}|(?:{_OPENING}|<(?:sup|cite)>\s?\[?|[({{]){_BEGUN}"
+    rf"(?:{_BROKEN_OFF}|(?:{_CLOSING}|[)}}])(?:\s?<{_TAG_BEGUN}|\s?</(?:sup|cite)>)?(?:[ \t]|\()?)?)?\Z",
     re.IGNORECASE,
 )
 """End of a text that is the beginning of a mark, or a mark of which it depends on what follows whether it is one."""
@@ -51,15 +53,16 @@ _LABELLED: Final = re.compile(_LABEL, re.IGNORECASE)
 _PARTS: Final = re.compile(rf"(?P<number>\d+)|(?P<to>{_TO})", re.IGNORECASE)
 _RANGE: Final = re.compile(rf"\d\s*{_TO}", re.IGNORECASE)
 _OPEN_BEHIND: Final = re.compile(
-    r"(?:[\[\u3010\uff3b]|<sup>|(?:#0*91|#x0*5b|lbrack|lsqb);)[^\]\u3011\uff3d]{0,60}\Z", re.IGNORECASE
+    r"(?:[\[\u3010\uff3b]|<(?:sup|cite)>|(?:#0*91|#x0*5b|lbrack|lsqb);)[^\]\u3011\uff3d]{0,60}\Z", re.IGNORECASE
 )
 _REFERENCE_BEHIND: Final = re.compile(r"&[#\w]{0,9}\Z")
-_GOES_ON: Final = re.compile(r"[A-Za-z0-9_(]|[ \t]?=")
-"""Text behind brackets that are an element, a part of a word or a link."""
+_GOES_ON: Final = re.compile(r"[A-Za-z0-9_]|[ \t]?=|\([^A-Za-z/#.<]")
+"""Text behind brackets that are an element or a part of a word."""
 _LAST_WORD: Final = re.compile(r"\w{1,40}\Z")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z]|\w*(?:_|\d[^\W\d]|[^\W\d]\d|[a-z][A-Z])\w*")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z]|\w*(?:_|\d[^\W\d]|[^\W\d]\d|[a-z][A-Z])\w*", re.ASCII)
 _ELEMENT_BEHIND: Final = re.compile(r"\w\[[^\[\]]{1,9}\]\Z")
-_OPERATOR_BEHIND: Final = re.compile(r"(?:[=\u2208\u2264\u2265]|\\in)\s?\Z")
+_OPERATOR_BEHIND: Final = re.compile(r"(?:[=\u2208\u2264\u2265]|\\[a-z]+|\w\(|\{[^{}]{0,50}\"\s?:)\s?\Z", re.IGNORECASE)
+"""An operator, a command of LaTeX, the beginning of arguments or a name in JSON."""
 _QUOTE_OPENS: Final = re.compile(r"(?:^|\s)[\"'\u201c\u201e\u00ab\u2018(]\Z")
 _STATEMENT_BEHIND: Final = re.compile(r"(?P<word>[^\W\d_]{3,40})[\"”»]?\Z")
 _RAISED_BEHIND: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?\"”»)\]])\Z")
@@ -105,7 +108,7 @@ _NUMBERED: Final = frozenset(
     ]
 )
 """Words that a number in round brackets belongs to."""
-_BRACKETED: Final = re.compile(r"\[[^\[\]\n]{1,60}\]")
+_BRACKETED: Final = re.compile(r"\[[^\[\]\n]{1,60}\](?!\()")
 _LONGEST_WORD: Final = 40
 
 
@@ -175,7 +178,7 @@ def read_mark(found: re.Match[str], *, before: str, after: str, citable: Citable
         return None
     before += found["space"]
     if found["square"] is None:
-        if not (is_known and _ends_a_statement(found, before, after=after)):
+        if (found["tag"] or "").lower() != "cite" and not (is_known and _ends_a_statement(found, before, after=after)):
             return None
     elif found["square"] not in "\u3010\uff3b" and found["tail"] is None and not _LABELLED.match(body):
         if _is_part_of_text(found, before, after=after, is_known=is_known, citable=citable):
@@ -232,7 +235,7 @@ def _ends_a_statement(found: re.Match[str], before: str, *, after: str) -> bool:
     """Decide whether a number that is raised, or in other than square brackets, stands where a citation stands."""
     if found["raised"] is not None:
         return _RAISED_BEHIND.search(before.rstrip()) is not None
-    if found["round"] is not None and not _PLAIN.fullmatch(found["round"]):
+    if found["round"] is not None and _LABELLED.match(found["round"]):
         return True
     statement = _STATEMENT_BEHIND.search(before.rstrip(" \t"))
     is_apart = statement is not None and before[-1:] in {" ", "\t"} and statement["word"].lower() not in _NUMBERED

@@ -195,7 +195,10 @@ class MarkStreamFilter:
         known = list(filter(self._keeps, mark.numbers))
         if known:
             return mark.written(known)
-        return _UNKNOWN if needs_place(self._before, after) else ""
+        if needs_place(self._before, after):
+            return _UNKNOWN
+        # The text of a link is left without its brackets: the link does not stay one, and would leave a mark.
+        return f"{mark.space}{', '.join(map(str, mark.numbers))} " if after.startswith("(") else ""
 
     def _show(self, text: str, shown: list[str]) -> None:
         if text:
