@@ -21,6 +21,8 @@ _SHADOW_ROOT: Final = "shadowrootmode"
 _MOST_INNER_DOCUMENTS: Final = 1_000
 _MOST_LEVELS: Final = 20
 """Limits of documents in documents, by `srcdoc` and templates: a few bytes could nest them without end."""
+_DEEPEST: Final = 1_000
+"""Elements around an element: about three times as many as can be written as Markdown. Browsers show 512."""
 
 
 def parse_html(markup: str) -> BeautifulSoup:
@@ -45,7 +47,7 @@ class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not t
         self._copy(LexborHTMLParser(markup).root, level=0)
 
     def _copy(self, root: "LexborNode | None", *, level: int) -> None:
-        """Copy a node with all below it. Pages can be nested more deeply than Python calls functions."""
+        """Copy a node with all below it. Raises RecursionError, as whatever else goes through such a tree."""
         soup: Any = self.soup
         opened: list[tuple[LexborNode, str]] = []
         node = root
@@ -55,6 +57,8 @@ class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not t
             elif node.is_element_node:
                 name = self._open(node, level=level)
                 if node.first_child is not None and node.tag != "noframes":
+                    if len(opened) >= _DEEPEST:
+                        raise RecursionError
                     opened.append((node, name))
                     node = node.first_child
                     continue

@@ -57,7 +57,7 @@ def keep_shown(soup: "BeautifulSoup") -> None:
     opened = _find_opened(elements)
     hidden = [each for each in elements if _is_hidden(each) and not _can_be_opened(each, opened)]
     _remove_unless_text(soup, hidden, least=_LEAST_SEEN)
-    _remove([each for each in elements if not each.decomposed and _is_decoration(each)])
+    _remove([each for each in elements if not _is_removed(each) and _is_decoration(each)])
 
 
 def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
@@ -90,8 +90,13 @@ def _find_main(soup: "BeautifulSoup") -> "Tag | None":
 
 def _remove(elements: "Iterable[Tag]") -> None:
     for each in elements:
-        if not each.decomposed:
+        if not _is_removed(each):
             each.decompose()
+
+
+def _is_removed(element: "Tag") -> bool:
+    # Not `element.decomposed`: while the attribute is not there, Beautiful Soup looks for an element with its name.
+    return bool(vars(element).get("_decomposed"))
 
 
 def _remove_unless_text(
