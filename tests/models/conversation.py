@@ -7,13 +7,13 @@ from typing import Any
 
 from kb_search.runs.events import discard_event
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, KnowledgeTool, describe_prompts_tool, parse_call
-from kb_search.runs.lenient_arguments import UnusableCall
 from kb_search.runs.loop import RunLimits
 from kb_search.runs.passages import CitedPassage, RunPassages, render_passages
 from kb_search.runs.plan import Plan
 from kb_search.runs.prepare_run import TEMPERATURE
 from kb_search.runs.run_execution import RunExecution
 from kb_search.runs.run_tools import RunTools, ToolResult
+from kb_search.runs.written_arguments import UnusableCall
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall

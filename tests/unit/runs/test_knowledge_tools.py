@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kb_search.authoring.agent_tools import MAX_NAME, default_tool_name
 from kb_search.runs.knowledge_tools import KnowledgeTool, build_search_parameters, describe_prompts_tool, parse_call
-from kb_search.runs.lenient_arguments import UnusableCall
+from kb_search.runs.written_arguments import UnusableCall
 from kb_shared.chat.completion import ToolCall
 
 TOOL = KnowledgeTool("search", "Search", ["kb1"], default_top_k=3, min_score=0.5)

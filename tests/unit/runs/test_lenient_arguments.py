@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from kb_contracts.api.model import StrictModel, Timestamp
-from kb_search.runs.lenient_arguments import UnusableCall, parse_arguments, read_arguments
+from kb_search.runs.lenient_arguments import read_arguments
+from kb_search.runs.written_arguments import UnusableCall, parse_arguments
 
 
 class Asked(StrictModel):
@@ -57,6 +58,8 @@ def read(**given: Any) -> dict[str, Any]:
         ({"since_from": "2026-02-03 10:30:05"}, {"since_from": datetime(2026, 2, 3, 10, 30, 5, tzinfo=UTC)}),
         ({"query": 318}, {"query": "318"}),
         ({"query": ["oars"]}, {}),
+        ({"most": "null", "where": "None", "since_from": " undefined "}, {}),
+        ({"Most": 3, "sinceFrom": "2026-02-03"}, {"most": 3, "since_from": datetime(2026, 2, 3, tzinfo=UTC)}),
     ],
 )
 def test_what_can_mean_one_thing_only_is_taken(given: dict[str, Any], taken: dict[str, Any]) -> None:
@@ -105,10 +108,30 @@ def test_an_unknown_argument_is_left_out_unless_the_tool_writes() -> None:
         '{"query": "oars", "most": 3,}',
         '```json\n{"query": "oars", "most": 3}\n```',
         '"{\\"query\\": \\"oars\\", \\"most\\": 3}"',
+        '[{"query": "oars", "most": 3}]',
+        '{"query": "oars", "most": 3}}',
+        '{"query": "oars", "most": 3}</tool_call>',
+        '{"query": "oars", "most": 3}<|im_end|>',
+        '{"query": "oars", "most": 3}\n{"query": "oars", "most": 3}',
     ],
 )
 def test_arguments_are_read_in_the_forms_of_json_that_models_write(written: str) -> None:
     assert parse_arguments(written) == {"query": "oars", "most": 3}
+
+
+def test_line_breaks_in_a_text_need_no_escape() -> None:
+    assert parse_arguments('{"query": "two\n\toars"}') == {"query": "two\n\toars"}
+
+
+@pytest.mark.parametrize("wrapper", ["arguments", "parameters", "input"])
+@pytest.mark.parametrize("value", [{"query": "oars", "Most": "3"}, '{"query": "oars", "Most": 3}'])
+def test_what_is_around_all_arguments_is_taken_off(wrapper: str, value: object) -> None:
+    assert read_arguments(Asked, {wrapper: value}).arguments == Asked(query="oars", most=3)
+
+
+def test_two_spellings_of_one_argument_are_not_the_same_argument() -> None:
+    with pytest.raises(UnusableCall):
+        read_arguments(Asked, {"Query": "oars", "QUERY": "masts"})
 
 
 @pytest.mark.parametrize(
@@ -118,6 +141,11 @@ def test_arguments_are_read_in_the_forms_of_json_that_models_write(written: str)
         "null",
         "oars",
         '{"query": "a", "query": "b"}',
+        '{"query": "a", "query": "b\n"}',
+        '{"query": "a"}{"query": "b"}',
+        '{"query": "a"} and {"query": "b"}',
+        '{"query": "a"',
+        '[{"query": "a"}, {"query": "b"}]',
         "{'query': {1, 2}}",
         "{" * 9_000,
         '{"a": NaN}',

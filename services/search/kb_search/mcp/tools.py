@@ -35,7 +35,8 @@ from kb_search.runs.knowledge_tools import (
     SearchArguments,
     build_search_parameters,
 )
-from kb_search.runs.lenient_arguments import Arguments, ReadArguments, UnusableCall, read_arguments
+from kb_search.runs.lenient_arguments import Arguments, ReadArguments, read_arguments
+from kb_search.runs.written_arguments import UnusableCall
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller

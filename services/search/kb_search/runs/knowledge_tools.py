@@ -15,7 +15,9 @@ from kb_contracts.api.search import MAX_NEIGHBORS, MAX_QUERY_CHARACTERS, MAX_TOP
 from kb_contracts.text_rules import storable
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.query import SearchQuery
-from kb_search.runs.lenient_arguments import UnusableCall, parse_arguments, read_arguments
+from kb_search.runs.lenient_arguments import read_arguments
+from kb_search.runs.written_arguments import UnusableCall, parse_arguments
+from kb_shared.chat.answers.tool_names import known_name
 from kb_shared.chat.completion import Tool, ToolCall
 
 DEFAULT_TOP_K: Final = 5
@@ -197,9 +199,8 @@ def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeT
 
 
 def _find_tool(name: str, tools: Mapping[str, KnowledgeTool]) -> KnowledgeTool:
-    """Return the tool with this name, also if a model writes it as `functions.search-x`. Raises UnusableCall."""
-    written = name.strip().rpartition(".")[2].replace("-", "_").lower()
-    tool = tools.get(name) or tools.get(written)
+    """Return the tool with this name, also if a model writes it as `functions.search-x()`. Raises UnusableCall."""
+    tool = tools.get(known_name(name, list(tools)))
     if tool is None:
         raise UnusableCall(f"Unknown tool. Available tools: {', '.join(sorted(tools)) or 'none'}.")
     return tool

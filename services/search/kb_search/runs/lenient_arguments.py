@@ -1,14 +1,14 @@
 """Reads the arguments of a tool as models and their clients write them. Pure.
 
 What can mean one thing only is taken: null for an option that is left out, "3" and 3.0 for 3, JSON in a string, one
-value for a list of one, a date for its day, nothing for no filter, a number above the limit for the limit. An argument
-that the tool does not have is left out, and the model is told so. Anything else is refused with what to send instead.
+value for a list of one, a date for its day, nothing for no filter, a number above the limit for the limit, `topK` for
+`top_k`, arguments within `arguments`. An argument that the tool does not have is left out, and the model is told so.
+Anything else is refused with what to send instead.
 """
 
-import ast
-import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -16,25 +16,21 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from kb_contracts import strict_json
 from kb_contracts.reasons.field_reasons import describe
+from kb_search.runs.written_arguments import UnusableCall, parse_json
 
-MAX_ARGUMENTS_CHARACTERS: Final = 20_000
 MAX_PROBLEMS: Final = 5
 _ROUNDS: Final = 4
 """Number of times that an argument is read again: a JSON text may contain numbers as texts."""
-_FENCE: Final = re.compile(r"\s*```[a-z]*\s*(?P<inner>.*?)\s*```\s*", re.IGNORECASE | re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME_WITHOUT_ZONE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:\d{2})?")
 _BOOLEANS: Final = {"true": True, "false": False}
 _LEFT_OUT: Final[Sequence[object]] = ("", [], {})
+_WORDS_FOR_NOTHING: Final = frozenset({"", "null", "none", "undefined"})
+_WRAPPERS: Final = frozenset({"arguments", "parameters", "input", "args", "kwargs", "params"})
+"""Names that models put around all arguments."""
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
-
-
-class UnusableCall(Exception):
-    """A call that can't be made; its text tells the model why."""
 
 
 class _NotUnderstood(Exception):
@@ -55,54 +51,6 @@ class ReadArguments(Generic[Arguments]):
         return [f"Ignored, because the tool has no such argument: {', '.join(self.ignored)}."] if self.ignored else []
 
 
-def parse_arguments(written: str) -> Mapping[str, Any]:
-    """Return the object that the arguments of a call are written as. Raises UnusableCall."""
-    if len(written) > MAX_ARGUMENTS_CHARACTERS:
-        raise UnusableCall(f"The arguments have more than {MAX_ARGUMENTS_CHARACTERS} characters.")
-    text = written.strip()
-    if (fenced := _FENCE.fullmatch(text)) is not None:
-        text = fenced["inner"]
-    parsed = _parse(text) if text else {}
-    if isinstance(parsed, str):
-        # Encoded twice.
-        parsed = _parse(parsed)
-    if not isinstance(parsed, dict):
-        raise UnusableCall('The arguments must be a JSON object, such as {"query": "..."}.')
-    return parsed
-
-
-def _parse(text: str) -> Any:
-    try:
-        return strict_json.parse(text.encode(errors="surrogatepass"))
-    except ValueError as error:
-        problem = UnusableCall(f"The arguments are not JSON: {error}.")
-    try:
-        json.loads(text)
-    except ValueError:
-        # Neither JSON nor ambiguous JSON: perhaps JSON with a comma too much, or as Python writes it.
-        for attempt in (_parse_without_trailing_commas, ast.literal_eval):
-            try:
-                value = attempt(text)
-            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-                continue
-            return _as_json(value, problem)
-    except RecursionError:
-        pass
-    raise problem
-
-
-def _parse_without_trailing_commas(text: str) -> Any:
-    return strict_json.parse(_TRAILING_COMMA.sub("", text).encode(errors="surrogatepass"))
-
-
-def _as_json(value: Any, problem: UnusableCall) -> Any:
-    """Return what Python has read as JSON would give it. Raises `problem` if there is no such JSON."""
-    try:
-        return strict_json.parse(json.dumps(value, allow_nan=False).encode())
-    except (ValueError, TypeError, RecursionError):
-        raise problem from None
-
-
 def read_arguments(
     model: type[Arguments], arguments: Mapping[str, Any], *, ignores_unknown: bool = True
 ) -> ReadArguments[Arguments]:
@@ -118,6 +66,7 @@ def read_arguments(
         UnusableCall: They are not those of the tool; its text says what to send.
     """
     names = {field.alias or name for name, field in model.model_fields.items()}
+    arguments = _under_known_names(arguments, names)
     ignored = [name for name in arguments if name not in names] if ignores_unknown else []
     given = {name: value for name, value in arguments.items() if name not in ignored}
     for _ in range(_ROUNDS):
@@ -129,6 +78,24 @@ def read_arguments(
         if not has_changed:
             break
     raise problem
+
+
+def _under_known_names(arguments: Mapping[str, Any], names: set[str]) -> Mapping[str, Any]:
+    """Return the arguments out of what a model has put around them, under the names as the tool writes them."""
+    (name, value), *others = arguments.items() or [("", None)]
+    if not others and name in _WRAPPERS - names:
+        try:
+            arguments = value if isinstance(value, dict) else _read_object(value)
+        except _NotUnderstood:
+            return arguments
+    by_letters = {_letters(name): name for name in names}
+    meant = {name: by_letters.get(_letters(name), name) for name in arguments}
+    counts = Counter(meant.values())
+    return {meant[name] if counts[meant[name]] == 1 else name: value for name, value in arguments.items()}
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
 
 
 def _explain(invalid: ValidationError, model: type[BaseModel]) -> str:
@@ -152,7 +119,8 @@ def _repair(
             continue
         is_optional = not model.model_fields[name].is_required()
         value = given[name]
-        if is_optional and (value is None or value in _LEFT_OUT or (isinstance(value, str) and not value.strip())):
+        is_word = isinstance(value, str) and value.strip().lower() in _WORDS_FOR_NOTHING
+        if is_optional and (value is None or value in _LEFT_OUT or is_word):
             del repaired[name]
             continue
         try:
@@ -217,7 +185,7 @@ def _read_number(value: Any) -> int | float:
 def _read_list(value: Any) -> list[Any]:
     if isinstance(value, str) and value.strip().startswith("["):
         try:
-            parsed = _parse(value.strip())
+            parsed = parse_json(value.strip())
         except UnusableCall:
             raise _NotUnderstood from None
         if isinstance(parsed, list):
@@ -231,7 +199,7 @@ def _read_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, str):
         raise _NotUnderstood
     try:
-        parsed = _parse(value.strip())
+        parsed = parse_json(value.strip())
     except UnusableCall:
         raise _NotUnderstood from None
     if not isinstance(parsed, dict):

@@ -15,8 +15,8 @@ from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, parse_call
-from kb_search.runs.lenient_arguments import UnusableCall
 from kb_search.runs.passages import CitedPassage, RunPassages, describe_passages, render_passages
+from kb_search.runs.written_arguments import UnusableCall
 from kb_shared.chat.completion import ToolCall
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
