@@ -404,6 +404,7 @@ def forms() -> Iterator[Variation]:
     yield Variation("a role that is missing", whole({"content": TEXT}))
     yield Variation("usage that is missing", whole({"content": TEXT}, usage=None))
     yield Variation("usage of other names", whole({"content": TEXT}, usage={"input_tokens": 40, "output_tokens": 9}))
+    yield Variation("an answer that is called a page", whole({"content": TEXT}), kind="text/html; charset=utf-8")
     yield Variation("an old completion", json.dumps({"choices": [{"text": TEXT, "finish_reason": "stop"}]}))
     yield Variation("an answer over several lines", json.dumps(json.loads(whole({"content": TEXT})), indent=2))
     yield Variation("an answer behind empty lines", "\n \n" + whole({"content": TEXT}))
@@ -486,6 +487,15 @@ def errors() -> Iterator[Variation]:
     yield refusal(
         "404 of a model", 404, {"error": {"code": "model_not_found", "message": "no such model"}}, "provider_4xx"
     )
+    yield refusal(
+        "400 of Google for a key",
+        400,
+        [{"error": {"code": 400, "message": "x", "details": [{"reason": "API_KEY_INVALID"}]}}],
+        "provider_auth",
+    )
+    for code in ("tool_use_failed", "json_validate_failed"):
+        told = {"error": {"message": "Failed to call a function", "code": code, "failed_generation": "<function="}}
+        yield refusal(f"400 of Groq, {code}", 400, told, "bad_answer")
     yield refusal("404 of a path", 404, {"detail": "Not Found"}, "provider_incompatible")
     yield refusal(
         "404 of a path of OpenAI",
@@ -502,6 +512,12 @@ def errors() -> Iterator[Variation]:
     yield refusal("a web page of 502", 502, page, "provider_5xx")
     yield refusal(
         "an answer of another API", 200, {"model": "m", "done": True, "response": TEXT}, "provider_incompatible"
+    )
+    yield refusal(
+        "an answer of Ollama's own API",
+        200,
+        {"model": "m", "message": {"role": "assistant", "content": TEXT}, "done": True},
+        "provider_incompatible",
     )
     yield refusal("an empty object", 200, {}, "bad_answer")
     yield refusal("nothing", 200, "", "bad_answer")

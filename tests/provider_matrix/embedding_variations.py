@@ -49,6 +49,8 @@ def right() -> Iterator[Variation]:
     yield answer(
         "with indexes that are fractions", [each | {"index": float(each["index"])} for each in all_three[::-1]]
     )
+    yield answer("counted from one", [each | {"index": each["index"] + 1} for each in all_three[::-1]])
+    yield answer("vectors within vectors", [entry(at, [VECTORS[at]]) for at in range(3)])
     yield answer("as base64", [entry(at, packed(VECTORS[at])) for at in range(3)])
     yield answer("numbers as texts", [entry(at, [str(number) for number in VECTORS[at]]) for at in range(3)])
     yield answer("vectors alone", VECTORS)
@@ -73,11 +75,11 @@ def wrong() -> Iterator[Variation]:
     yield answer("no vectors", [], "0 vectors for 3 texts")
     yield answer("no list", None, "not a list")
     yield answer("one text twice", [entry(0), entry(0), entry(1)], "not one for each")
-    yield answer("counted from one", [each | {"index": each["index"] + 1} for each in all_three], "not one for each")
+    yield answer("counted from two", [each | {"index": each["index"] + 2} for each in all_three], "not one for each")
     yield answer("one index missing", [entry(0), entry(1), {"embedding": VECTORS[2]}], "not one for each")
     yield answer("a vector that is null", [entry(0), entry(1), {"index": 2, "embedding": None}])
     yield answer("a vector that is missing", [entry(0), entry(1), {"index": 2}])
-    yield answer("vectors within vectors", [entry(at, [VECTORS[at]]) for at in range(3)])
+    yield answer("a vector for each token", [entry(at, [VECTORS[at], VECTORS[at]]) for at in range(3)])
     yield answer("doubles as base64", [entry(at, packed(VECTORS[at], "<f8")) for at in range(3)])
     yield answer("vectors of other dimensions", [entry(at, [1.0, 2.0, 3.0]) for at in range(3)])
     yield answer("a vector of zeros", [entry(0), entry(1), entry(2, [0.0, 0.0])])

@@ -12,7 +12,7 @@ from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.provider import Provider, bundled_models
-from kb_shared.errors import BatchRefused
+from kb_shared.errors import BatchRefused, ProviderUnavailable
 from kb_shared.providers import refused_options
 from kb_shared.providers.access import Access
 from kb_shared.providers.refused_options import MAX_SERVERS, REMEMBERED_S, WITHOUT_TOOLS_S, ServerHabits
@@ -60,6 +60,7 @@ async def ask(provider: ChatProvider, hostile: HostileProvider, request: Complet
         ("response_format", "response_format is not supported", 400),
         ("response_format", "Unprocessable", 422),
         ("max_completion_tokens", "Unknown parameter: 'max_completion_tokens'", 400),
+        ("max_completion_tokens", "max_tokens is too large: 50. This model supports at most 20 completion tokens", 400),
         ("temperature", "Unsupported value: 'temperature' does not support 0.2 with this model", 400),
         ("stream", "streaming is not supported for this model", 400),
     ],
@@ -136,6 +137,16 @@ async def test_a_refusal_of_the_messages_is_no_refusal_of_an_option() -> None:
     provider = ChatProvider(private_addresses=True)
     async with hostile_provider(answers(words, status=400)) as hostile:
         with pytest.raises(BatchRefused):
+            await ask(provider, hostile)
+        await provider.close()
+    assert len(hostile.asked) == 1
+
+
+async def test_what_a_model_wrote_wrongly_is_no_refusal_of_tools() -> None:
+    words = json.dumps({"error": {"message": "Failed to call a function", "code": "tool_use_failed"}})
+    provider = ChatProvider(private_addresses=True)
+    async with hostile_provider(answers(words, status=400)) as hostile:
+        with pytest.raises(ProviderUnavailable):
             await ask(provider, hostile)
         await provider.close()
     assert len(hostile.asked) == 1

@@ -28,7 +28,8 @@ def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vect
 
     Args:
         entries: `data` of an OpenAI answer: objects with `index` and `embedding`, base64 of float32 or numbers. If
-            none has an index, or all have the same, they are in the order of the texts; so is a list of vectors.
+            none has an index, or all have the same, they are in the order of the texts; so is a list of vectors. Some
+            servers count from 1.
         count: of the texts.
         dimensions: that each vector must have; None: as many as the first has.
 
@@ -57,10 +58,11 @@ def _in_order_of_the_texts(entries: Any, count: int) -> Sequence[Any]:
     if len(set(indexes)) == 1:
         # A server that does not number them, or all alike, keeps their order.
         return embeddings
-    if set(indexes) != set(range(count)):
-        raise BadAnswer(f"{count} vectors for {count} texts, but not one for each")
     by_index = dict(zip(indexes, embeddings, strict=True))
-    return [by_index[index] for index in range(count)]
+    for first in (0, 1):
+        if by_index.keys() == set(range(first, first + count)):
+            return [by_index[index] for index in range(first, first + count)]
+    raise BadAnswer(f"{count} vectors for {count} texts, but not one for each")
 
 
 def _index(entry: Any) -> int | None:
@@ -86,9 +88,11 @@ def _decoded(embedding: Any) -> Vector:
             return np.frombuffer(pybase64.b64decode(embedding, validate=True), dtype="<f4")
         # Doubles beyond float32 become infinite, which is refused below.
         with np.errstate(over="ignore"):
-            return np.asarray(embedding, dtype=np.float32)
+            vector = np.asarray(embedding, dtype=np.float32)
     except (binascii.Error, ValueError, TypeError):
         raise BadAnswer("a vector could not be read") from None
+    # Servers that give a vector for each token, too, put that of a text into a list.
+    return vector[0] if vector.ndim == 2 and len(vector) == 1 else vector
 
 
 def _check_values(matrix: NDArray[np.float32]) -> None:

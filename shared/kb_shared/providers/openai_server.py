@@ -253,7 +253,7 @@ class _ServerSentEvent:
 
 def _objects(text: str, *, kind: str) -> Iterator[Json]:
     """Yield the objects of a whole answer: one, or one a line."""
-    if text.lstrip().lower().startswith(_WEB_PAGE) or "html" in kind:
+    if text.lstrip().lower().startswith(_WEB_PAGE) or ("html" in kind and not _is_json(text)):
         raise ServerFailed(Failure(status=200, incompatible="it answers with a web page"))
     if not text.strip():
         raise UnreadableAnswer("it is empty")
@@ -304,7 +304,11 @@ def failure_of_body(body: Json) -> ServerFailed:
 
 def failure_of_other_body(body: Json, *, expected: str) -> Failure:
     """Return what it means that an object came without the field that an answer has."""
-    if any(body.get(key) for key in _ERROR_KEYS) or body.get("success") is False:
+    # The `message` of an answer of Ollama's own API is an object.
+    if (
+        any(body.get(key) and (key != "message" or isinstance(body[key], str)) for key in _ERROR_KEYS)
+        or body.get("success") is False
+    ):
         return failure_of_body(body).failure
     return Failure(status=200, incompatible=f"its answer has no `{expected}`")
 
@@ -350,8 +354,13 @@ def _incompatibility(status: int, body: object, words: str) -> str | None:
 
 
 def _code_of(body: object) -> str | None:
+    if isinstance(body, list) and len(body) == 1:
+        # Google puts errors into a list.
+        body = body[0]
     described = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(described, dict):
         return None
-    found = (described.get(place) for place in ("code", "type"))
+    details = described.get("details")
+    reasons = [each.get("reason") for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    found = [*(described.get(place) for place in ("code", "type")), *reasons]
     return next((code for code in found if isinstance(code, str) and not code.isdecimal()), None)

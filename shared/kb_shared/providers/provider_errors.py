@@ -99,6 +99,12 @@ _QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_not_active", "bi
 """Error codes that OpenAI, and compatible providers, send with a 429 that lasts longer than a minute."""
 
 
+_KEY_CODES: Final = frozenset({"API_KEY_INVALID", "invalid_api_key"})
+"""Error codes of a wrong key, which Google sends with a 400."""
+UNUSABLE_ANSWER_CODES: Final = frozenset({"json_validate_failed", "tool_use_failed"})
+"""Error codes of Groq's 400 for what its model wrote, which may be better the next time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Facts of a failed call."""
@@ -120,7 +126,9 @@ class Failure:
             return Meaning.INCOMPATIBLE
         if self.code in _QUOTA_CODES:
             return Meaning.QUOTA
-        if self.status is not None and self.status < 300:
+        if self.code in _KEY_CODES:
+            return Meaning.KEY
+        if self.code in UNUSABLE_ANSWER_CODES or (self.status is not None and self.status < 300):
             return Meaning.BAD_ANSWER
         # A gateway gave up waiting, however litellm classifies it.
         if self.status in {408, 504}:

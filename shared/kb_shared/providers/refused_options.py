@@ -10,7 +10,7 @@ from typing import Final
 import regex
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.providers.provider_errors import Failure
+from kb_shared.providers.provider_errors import UNUSABLE_ANSWER_CODES, Failure
 
 REMEMBERED_S: Final = 3_600.0
 """Time after which a server is asked with an option again: it may have been updated."""
@@ -36,7 +36,9 @@ _UNRELATED_CODES: Final = frozenset(
         "string_above_max_length",
         "invalid_prompt",
         "invalid_api_key",
+        "API_KEY_INVALID",
     }
+    | UNUSABLE_ANSWER_CODES
 )
 _TOO_LONG: Final = regex.compile(
     r"context[ _-]?(?:length|window|size)|maximum context|too many tokens|prompt is too long"
@@ -46,7 +48,7 @@ _WORDS: Final = {
     "parallel_tool_calls": r"parallel[_ ]tool",
     "tool_choice": r"tool_choice|tool choice",
     "response_format": r"response_format|json_schema|json schema|structured output|guided|grammar",
-    "max_completion_tokens": r"max_completion_tokens",
+    "max_completion_tokens": r"max_(?:completion_)?tokens",
     "max_tokens": r"max_tokens",
     "temperature": r"temperature",
     "encoding_format": r"encoding_format|base64",

@@ -23,6 +23,12 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
     assert {vector.dtype for vector in vectors} == {np.dtype("<f4")}
 
 
+def test_vectors_that_are_counted_from_one_or_lie_in_a_list_are_those_of_the_texts() -> None:
+    vectors = vectors_of([entry(2, 0, 1), {"index": 1, "embedding": [[1, 0]]}], count=2, dimensions=2)
+
+    assert [vector.tolist() for vector in vectors] == [[1, 0], [0, 1]]
+
+
 @pytest.mark.parametrize(
     "entries",
     [
@@ -31,11 +37,11 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
         pytest.param(None, id="nothing"),
         pytest.param("malformed", id="not a list"),
         pytest.param([entry(0, 1, 0), entry(1, 0, 1), entry(1, 1, 1)], id="a vector too many"),
-        pytest.param([entry(1, 1, 0), entry(2, 0, 1)], id="counted from one"),
+        pytest.param([entry(2, 1, 0), entry(3, 0, 1)], id="counted from two"),
         pytest.param([entry(0, 1, 0), {"index": 1}], id="no embedding"),
         pytest.param([entry(0, 1, 0), {"index": 1, "embedding": None}], id="null"),
         pytest.param([entry(0, 1, 0), {"index": 1, "embedding": ["a", "b"]}], id="words"),
-        pytest.param([entry(0, 1, 0), {"index": 1, "embedding": [[1, 0]]}], id="a matrix"),
+        pytest.param([entry(0, 1, 0), {"index": 1, "embedding": [[1, 0], [0, 1]]}], id="a matrix"),
         pytest.param([entry(0, 1, 0), {"index": 1, "embedding": "AAA"}], id="broken base64"),
         pytest.param([entry(0, 1, 0), {"index": 1, "embedding": "AAAA"}], id="three bytes"),
         pytest.param([packed(0, 1, 0), packed(1, 1, 0, 0)], id="too long"),
