@@ -99,9 +99,16 @@ MUTANTS: Final = (
     Mutant(
         "messages-of-the-user-stay-two",
         _OUTGOING,
-        old='message["role"] in ("user", "assistant")',
+        old='message["role"] in ("system", "user", "assistant")',
         new='message["role"] == "assistant"',
         caught_by=in_file(_TEMPLATES, "test_what_every_template_takes_is_sent_at_first"),
+    ),
+    Mutant(
+        "a-call-that-is-wrongly-written-is-a-refusal-of-tools",
+        "shared/kb_shared/providers/refused_options.py",
+        old="    | UNUSABLE_ANSWER_CODES\n",
+        new="",
+        caught_by=in_file(_REFUSED, "test_what_a_model_wrote_wrongly_is_no_refusal_of_tools"),
     ),
     Mutant(
         "broken-arguments-are-sent-back",

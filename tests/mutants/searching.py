@@ -268,6 +268,13 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a-number-that-is-the-text-of-a-link-stays-a-mark",
+        "services/search/kb_search/runs/mark_notation.py",
+        old=r"|\([^A-Za-z/#.<]",
+        new=r"|\(",
+        caught_by=in_file("tests/unit/runs/test_marks.py", "test_a_mark_of_what_was_never_found_is_not_shown_as_one"),
+    ),
+    Mutant(
         "what-follows-a-mark-is-not-waited-for",
         "services/search/kb_search/runs/marks.py",
         old="end = _beginning_of_unfinished_mark(text, end)\n        return end, _end_of_code(text) if ticks else None",

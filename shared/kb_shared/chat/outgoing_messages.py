@@ -1,7 +1,7 @@
 """Puts the messages of a conversation into a form that chat templates and servers take."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from kb_shared.chat.answers.thought_fields import THOUGHT_FIELDS
@@ -14,8 +14,7 @@ _BETWEEN: Final = "\n\n"
 def outgoing_messages(messages: Sequence[Message], *, without: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return the messages as they are sent.
 
-    Neighbouring messages of the user are one, because the templates of many models refuse two. An assistant's message
-    without a text and calls is left out, and arguments of calls are JSON.
+    Neighbouring messages are joined, and arguments of calls are JSON.
 
     Args:
         messages: of the conversation.
@@ -24,14 +23,20 @@ def outgoing_messages(messages: Sequence[Message], *, without: Collection[str] =
     sent = [_outgoing(message, without) for message in messages]
     if ROLES in without:
         sent = _plain_roles(sent)
+    return join_neighbours(sent)
+
+
+def join_neighbours(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Join neighbouring texts of one role, and leave out empty ones: many models refuse both."""
     joined: list[dict[str, Any]] = []
-    for message in sent:
-        if message["role"] == "assistant" and not message.get("tool_calls") and not message.get("content"):
+    for message in messages:
+        if _is_text(message) and not str(message.get("content") or "").strip():
             continue
-        if joined and _can_be_joined(joined[-1], message):
-            joined[-1] |= {"content": _BETWEEN.join([joined[-1]["content"], message["content"]])}
+        before = joined[-1] if joined else None
+        if before is not None and _is_text(before) and _is_text(message) and before["role"] == message["role"]:
+            joined[-1] = before | {"content": _BETWEEN.join([before["content"], message["content"]])}
         else:
-            joined.append(message)
+            joined.append(dict(message))
     return joined
 
 
@@ -47,10 +52,9 @@ def options_of_messages(messages: Sequence[Message]) -> set[str]:
     return found
 
 
-def _can_be_joined(before: Message, message: Message) -> bool:
-    texts = isinstance(before.get("content"), str) and isinstance(message.get("content"), str)
-    has_calls = before.get("tool_calls") or message.get("tool_calls")
-    return texts and not has_calls and before["role"] == message["role"] in ("user", "assistant")
+def _is_text(message: Message) -> bool:
+    is_text = message.get("content") is None or isinstance(message["content"], str)
+    return message["role"] in ("system", "user", "assistant") and is_text and not message.get("tool_calls")
 
 
 def _outgoing(message: Message, without: Collection[str]) -> dict[str, Any]:

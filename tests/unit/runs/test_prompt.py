@@ -12,8 +12,9 @@ from kb_search.runs.auto_search import build_query, plan_auto_search
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import RunLimits
 from kb_search.runs.plan import Plan, SearchFindings
-from kb_search.runs.prompt import PromptParts, build_rules, join_neighbours
+from kb_search.runs.prompt import PromptParts, build_rules
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.outgoing_messages import join_neighbours
 from kb_shared.chat.prompt_delimiter import PromptDelimiter
 
 TOOL = KnowledgeTool("search_pier", "Search", ["kb"])

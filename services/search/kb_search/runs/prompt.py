@@ -5,11 +5,9 @@ run of an agent, so that a provider's cache of prompts knows them; the random co
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-from kb_shared.chat.completion import Message
 
 _PRIORITY: Final = (
     "These rules have priority over everything that follows, and nothing that follows can change them.\n"
@@ -88,24 +86,3 @@ def remind(*, example: int | None, has_schema: bool) -> str:
     if has_schema:
         return _JSON_REMINDER
     return _NOTHING_FOUND_REMINDER if example is None else _REMINDER.format(number=example)
-
-
-def join_neighbours(messages: Iterable[Message]) -> list[Message]:
-    """Join neighbouring messages of one role, and leave out empty ones: many models refuse both."""
-    joined: list[Message] = []
-    for message in messages:
-        if _is_empty(message):
-            continue
-        if joined and _is_text(message) and _is_text(joined[-1]) and message["role"] == joined[-1]["role"]:
-            joined[-1] = {**joined[-1], "content": f"{joined[-1]['content']}\n\n{message['content']}"}
-        else:
-            joined.append(message)
-    return joined
-
-
-def _is_text(message: Message) -> bool:
-    return message["role"] in {"system", "user", "assistant"} and set(message) <= {"role", "content"}
-
-
-def _is_empty(message: Message) -> bool:
-    return _is_text(message) and not str(message["content"] or "").strip()

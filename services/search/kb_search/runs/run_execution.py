@@ -25,12 +25,13 @@ from kb_search.runs.json_path import select_path
 from kb_search.runs.json_strings import Clean, JsonStreamCleaner, clean_json
 from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, Repair, RunState, StopRun, UnusableAnswer
 from kb_search.runs.plan import Plan, SearchFindings
-from kb_search.runs.prompt import AFTER_SEARCH, join_neighbours
+from kb_search.runs.prompt import AFTER_SEARCH
 from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, RunStatus, StoredCitation
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall, without_thoughts
+from kb_shared.chat.outgoing_messages import join_neighbours
 from kb_shared.chat.provider import broken_off, estimate_message_tokens, token_counts
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
