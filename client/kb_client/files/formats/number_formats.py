@@ -108,7 +108,7 @@ def show_value(value: object, code: str | None) -> str:
         case None:
             return ""
         case bool():
-            return show_text("yes" if value else "no", code)
+            return show_text(str(value).upper(), code)
         case int() | float():
             return show_number(value, code)
         case date() | time() | timedelta():

@@ -63,7 +63,7 @@ PHONE = "[<=9999999]###-####;(###) ###-####"
         ("pipe", '"Part: "@', "Part: pipe"),
         ("pipe", "0.00", "pipe"),
         ("pipe", ";;;", ""),
-        (True, "General", "yes"),
+        (True, "General", "TRUE"),
         (None, "0.00", ""),
     ],
 )
