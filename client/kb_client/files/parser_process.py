@@ -60,8 +60,8 @@ def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
         return _problem(error.reason, error.remedy)
     except ModuleNotFoundError as error:
         return _problem(f"the package {error.name!r} is not installed", "pip install 'kb-client[files]'")
-    except MemoryError:
-        # What is left of the memory may be too little for the next file.
+    except (MemoryError, SystemError):
+        # Parsers in C raise the latter. What is left of the memory may be too little for the next file.
         megabytes = options.limits.memory_bytes // 1_000_000
         return _problem(f"reading it takes more than {megabytes} MB of memory", "split it") | {"last": True}
     except RecursionError:
