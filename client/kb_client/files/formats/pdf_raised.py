@@ -19,18 +19,18 @@ _SMALL: Final = 0.87
 """Height of a raised or lowered character, as a share of the one before it, at most."""
 _RAISED: Final = 0.15
 _LOWERED: Final = -0.07
-"""How far the base line moves at least, as a share of the height; at most by `_FARTHEST`."""
+"""Shares of the height by which the base line moves at least; at most by `_FARTHEST`."""
 _FARTHEST: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _GlyphPlace:
     x: float
     y: float
-    """Of the base line."""
+    """Height of the base line on the page."""
     height: float
 
-    def shift_from(self, before: "_Place") -> float:
+    def shift_from(self, before: "_GlyphPlace") -> float:
         """Return how far this is raised over what stands before it; 0 if it stands on the same line or elsewhere."""
         shift = (self.y - before.y) / before.height if before.height > 0 else 0.0
         is_beside = before.x < self.x and 0 < self.height <= _SMALL * before.height
@@ -108,14 +108,14 @@ def _find_rest(text_page: "PdfTextPage", text: str, indexes: Mapping[int, int], 
     return found.start("space") if goes_on else end
 
 
-def _is_level(one: _Place, other: _Place) -> bool:
+def _is_level(one: _GlyphPlace, other: _GlyphPlace) -> bool:
     return abs(one.y - other.y) < abs(_LOWERED) * other.height and one.height <= other.height / _SMALL
 
 
-def _place(text_page: "PdfTextPage", index: int) -> _Place:
+def _place(text_page: "PdfTextPage", index: int) -> _GlyphPlace:
     from pypdfium2 import raw
 
     box, x, y = raw.FS_RECTF(), c_double(), c_double()
     raw.FPDFText_GetLooseCharBox(text_page, index, box)
     raw.FPDFText_GetCharOrigin(text_page, index, x, y)
-    return _Place(x.value, y.value, box.top - box.bottom)
+    return _GlyphPlace(x.value, y.value, box.top - box.bottom)
