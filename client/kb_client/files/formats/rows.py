@@ -104,21 +104,37 @@ def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
         body = chain(block.sample, block.rest)
         if block.marked:
             before = TableHeader(join_names(block.marked))
-            yield from (_write(before.names, row) for row in body) if block.sample else map(_plain, block.marked)
+            writers = [_RowWriter(_Area(), before, labels=False)]
+            yield from _write_all(body, writers) if block.sample else map(_plain, block.marked)
             continue
         areas = _areas(block.sample)
         headers = [find_header([area.cut(row) for row in block.sample]) for area in areas]
         if len(areas) > 1 and not all(headers):
             areas, headers = [_Area()], [find_header(block.sample)]
+        continues = False
         if len(areas) == 1:
-            if headers == [None] and before and names_fit(before, block.sample):
+            continues = headers == [None] and before is not None and names_fit(before, block.sample)
+            if continues and before:
                 headers = [replace(before, first=0, after=0)]
             before = headers[0]
         writers = [
-            _RowWriter(area, header, labels=header is None and _has_labels([area.cut(row) for row in block.sample]))
+            _RowWriter(
+                area,
+                header,
+                labels=header is None and _has_labels([area.cut(row) for row in block.sample]),
+                continues=continues,
+            )
             for area, header in zip(areas, headers, strict=True)
         ]
-        yield from (line for at, row in enumerate(body) for writer in writers for line in writer.write(at, row))
+        yield from _write_all(body, writers)
+
+
+def _write_all(rows: Iterable[CellTexts], writers: "Sequence[_RowWriter]") -> Iterator[str]:
+    for at, row in enumerate(rows):
+        for writer in writers:
+            yield from writer.write(at, row)
+    for writer in writers:
+        yield from writer.write_unused_names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +144,10 @@ class _RowWriter:
     area: _Area
     header: TableHeader | None
     labels: bool
+    continues: bool = False
+    """Whether the header is that of a table above, which has written its names."""
+    used: set[int] = field(default_factory=set)
+    """Columns in which a row has a value."""
 
     def write(self, at: int, whole: CellTexts) -> Iterator[str]:
         row = self.area.cut(whole)
@@ -138,7 +158,15 @@ class _RowWriter:
         elif self.header is None or at < self.header.first:
             yield _plain(row)
         elif at >= self.header.after and row != self.header.names:
+            self.used.update(at for at, cell in enumerate(row) if cell)
             yield _write(self.header.names, row)
+
+    def write_unused_names(self) -> Iterator[str]:
+        """Yield the names of columns that nobody has filled in, which no row has told."""
+        names = () if self.header is None or self.continues else self.header.names
+        unused = [name for at, name in enumerate(names) if name and at not in self.used]
+        if unused:
+            yield " | ".join(unused)
 
 
 def _areas(rows: Sequence[CellTexts]) -> list[_Area]:
