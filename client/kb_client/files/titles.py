@@ -32,6 +32,7 @@ _OF_PROGRAMS: Final = re.compile(
     | (?:{_PROGRAM}) (?:[ -]+(?:{_DOCUMENT}))? [ ]? \d*
     | (?:{_DOCUMENT}) [ -]+ (?:{_PROGRAM})
     | microsoft[ ](?:office[ ])?(?:word|powerpoint|excel|publisher|visio)[ ]-[ ].*
+    | enscript[ ]output
     | title | titel | titre | t[íi]tulo | titolo | (?:click[ ]to[ ]add|document)[ ]title
     """,
     re.IGNORECASE | re.VERBOSE,

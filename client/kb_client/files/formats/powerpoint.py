@@ -24,6 +24,7 @@ from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.rows import BoldRow, Merged, rows_to_lines
 from kb_client.files.formats.word import created_at
 from kb_client.files.formats.word_numbering import format_number
+from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -56,8 +57,8 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     text, pages = join_pages([(number, reader.text()) for number, reader in readers])
     return Extraction(
         text,
-        title=_title(presentation.core_properties.title)
-        or next(filter(None, (each.heading for _, each in readers)), None),
+        title=own_title(presentation.core_properties.title)
+        or next(filter(None, (own_title(each.heading) for _, each in readers)), None),
         date=created_at(presentation.core_properties),
         pages=pages,
         warnings=_warnings(len(slides) - len(visible), [reader for _, reader in readers]),
@@ -89,7 +90,7 @@ class _SlideReader:
     @property
     def heading(self) -> str:
         title = self.slide.shapes.title
-        return "" if title is None else _title(shape_text(title._element))  # noqa: SLF001  # public nowhere
+        return "" if title is None else " ".join(shape_text(title._element).split())  # noqa: SLF001  # public nowhere
 
     def text(self) -> str:
         _choose_alternatives(self.slide._element)  # noqa: SLF001  # public nowhere
@@ -214,8 +215,3 @@ def _is_bold(row: "_Element") -> bool:
     runs = [run for run in row.iter(f"{DRAWING}r") if (run.findtext(f"{DRAWING}t") or "").strip()]
     forms = [run.find(f"{DRAWING}rPr") for run in runs]
     return bool(forms) and all(form is not None and form.get("b") == "1" for form in forms)
-
-
-def _title(text: str | None) -> str:
-    title = " ".join((text or "").split())
-    return "" if title == "PowerPoint Presentation" else title

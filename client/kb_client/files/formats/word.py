@@ -16,6 +16,7 @@ from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lin
 from kb_client.files.formats.word_numbering import WORD, Numbering
 from kb_client.files.formats.word_paragraph import LeftOut, Notes, ParagraphReader
 from kb_client.files.formats.word_styles import Styles, value_of
+from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -49,7 +50,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     blocks = [*header, *body, *footer]
     return Extraction(
         _join(blocks),
-        title=_clean(document.core_properties.title) or _first_heading(body),
+        title=own_title(document.core_properties.title) or _first_heading(body),
         date=created_at(document.core_properties),
         warnings=_warnings(reader.left_out),
     )
@@ -326,7 +327,3 @@ def _is_item(block: str) -> bool:
 
 def _first_heading(blocks: list[str]) -> str | None:
     return next((block.lstrip("# ") for block in blocks if block.startswith(("# ", "## "))), None)
-
-
-def _clean(title: str | None) -> str:
-    return " ".join((title or "").split())

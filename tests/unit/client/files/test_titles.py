@@ -54,7 +54,7 @@ from kb_client.files.titles import own_title
             "Page 1",
         ],
         *["D:\\plans\\lift 3.cdr", r"\\server\share\lift.xyz", "/home/ada/lift.tmp", "file:///lift"],
-        *["(no subject)", "  ", "", "Click to add title", "Untitled Page", "Untitled Presentation"],
+        *["(no subject)", "  ", "", "Click to add title", "Untitled Page", "Enscript Output", "Untitled Presentation"],
     ],
 )
 def test_a_title_that_no_one_wrote_is_none(title: str) -> None:

@@ -257,3 +257,9 @@ def test_what_was_not_read_is_counted_with_a_remedy() -> None:
 def test_a_field_without_an_end_hides_no_other_paragraph() -> None:
     body = f"<w:p>{FIELD.format('begin')}<w:r><w:instrText>TOC</w:instrText></w:r></w:p>{paragraph('Text.')}"
     assert read(body).text == "Text."
+
+
+def test_a_title_of_a_template_gives_way_to_the_first_heading() -> None:
+    heading = paragraph("Care of knives", style("berschrift2"))
+    # Without properties, python-docx names the document `Word Document`.
+    assert read(heading, styles=STYLES).title == "Care of knives"
