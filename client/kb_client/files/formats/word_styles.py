@@ -105,13 +105,23 @@ def _format(chain: "list[_Element | None]", inherited: RunFormat | None = None) 
         return next((each for each in found if each is not None), default)
 
     given = [properties for properties in chain if properties is not None]
-    position = next((each for properties in given if (each := value_of(properties, "vertAlign")) is not None), None)
+    position = next((each for properties in given if (each := _position(properties)) is not None), None)
     fonts = (properties.find(f"{WORD}rFonts") for properties in given)
     font = next((name for each in fonts if each is not None and (name := each.get(f"{WORD}ascii"))), None)
     return RunFormat(
         hidden=switch("vanish", default=inherited.hidden),
         struck=switch("strike", "dstrike", default=inherited.struck),
         bold=switch("b", default=inherited.bold),
-        position=inherited.position if position is None else position.replace("baseline", ""),
+        position=inherited.position if position is None else position,
         font=font or inherited.font,
     )
+
+
+def _position(properties: "_Element") -> str | None:
+    """Return where small characters stand: LibreOffice raises or lowers some by a distance, in a smaller size."""
+    if (named := value_of(properties, "vertAlign")) is not None:
+        return named.replace("baseline", "")
+    raised, size = value_of(properties, "position"), value_of(properties, "sz")
+    if raised is None or size is None or raised.strip("-") == "0":
+        return None
+    return "subscript" if raised.startswith("-") else "superscript"
