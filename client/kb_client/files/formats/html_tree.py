@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
-_XHTML: Final = re.compile(r"\A\s*<\?xml\s|<html\s[^>]*xmlns\s*=", re.IGNORECASE)
+_XHTML: Final = re.compile(r"\A\s*<\?xml\s|<!doctype\s[^>]*//dtd xhtml|<html\s[^>]*xmlns\s*=", re.IGNORECASE)
 _WITHIN_CHARACTERS: Final = 2_000
 _CLOSED_AT_ONCE: Final = re.compile(
     r"<(title|script|style|textarea|iframe|noscript|noframes)\b([^<>]*)/>", re.IGNORECASE
