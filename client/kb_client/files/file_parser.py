@@ -141,12 +141,13 @@ class FileParser:
         try:
             process.stdin.write(json.dumps({"path": path}).encode() + b"\n")
             process.stdin.flush()
-        except BrokenPipeError:
+            length = int.from_bytes(process.stdout.read(LENGTH_BYTES), "big")
+            if not 0 < length <= self._options.limits.text_bytes * _JSON_OVERHEAD + _REST_BYTES:
+                return None
+            encoded = process.stdout.read(length)
+        except (BrokenPipeError, ValueError):
+            # Another thread has closed the parser, and its pipes raise the latter.
             return None
-        length = int.from_bytes(process.stdout.read(LENGTH_BYTES), "big")
-        if not 0 < length <= self._options.limits.text_bytes * _JSON_OVERHEAD + _REST_BYTES:
-            return None
-        encoded = process.stdout.read(length)
         return json.loads(encoded) if len(encoded) == length else None
 
     def _explain_death(self, found: FoundFile, returncode: int, *, timed_out: bool) -> FileProblem:

@@ -5,6 +5,7 @@ import io
 import os
 import signal
 import socket
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -273,6 +274,22 @@ async def test_closing_in_the_middle_of_a_file_ends_its_process(tmp_path: Path) 
     parser.close()
     assert isinstance(await parsing, FileProblem)
     assert {each.pid for each in parser_processes()} <= before
+
+
+def test_closing_before_a_file_is_named_to_the_process_raises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    parser = FileParser()
+    start = parser._running_process
+
+    def start_and_close() -> subprocess.Popen[bytes]:
+        process = start()
+        parser.close()
+        return process
+
+    monkeypatch.setattr(parser, "_running_process", start_and_close)
+    assert isinstance(parser.parse(*find_files([tmp_path]).files), FileProblem)
 
 
 async def test_one_process_reads_many_files_and_is_replaced_when_it_dies(tmp_path: Path) -> None:
