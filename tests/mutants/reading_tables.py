@@ -15,6 +15,13 @@ _TABLES: Final = f"{_UNIT}/test_rows.py"
 
 MUTANTS: Final = (
     Mutant(
+        "names-of-empty-columns-are-lost",
+        _ROWS,
+        old="        if unused:\n",
+        new="        if False:\n",
+        caught_by=in_file(_TABLES, "test_names_of_columns_without_values_stand_below_the_table"),
+    ),
+    Mutant(
         "values-like-those-below-them-name-columns",
         _HEADER,
         old="        if odd - series:\n",

@@ -145,7 +145,7 @@ class _RowWriter:
     header: TableHeader | None
     labels: bool
     continues: bool = False
-    """Whether the header is that of a table above, which has written its names."""
+    """True if the header is that of a table above, which has written its names."""
     used: set[int] = field(default_factory=set)
     """Columns in which a row has a value."""
 
@@ -162,7 +162,7 @@ class _RowWriter:
             yield _write(self.header.names, row)
 
     def write_unused_names(self) -> Iterator[str]:
-        """Yield the names of columns that nobody has filled in, which no row has told."""
+        """Yield the names of columns without values, which no row has told."""
         names = () if self.header is None or self.continues else self.header.names
         unused = [name for at, name in enumerate(names) if name and at not in self.used]
         if unused:

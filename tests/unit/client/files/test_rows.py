@@ -222,7 +222,7 @@ def test_no_cell_of_any_table_is_lost(rows: list[list[str]]) -> None:
     assert [cell for row in rows for cell in row if cell not in text] == []
 
 
-def test_names_of_columns_that_nobody_has_filled_in_stand_below_the_table() -> None:
+def test_names_of_columns_without_values_stand_below_the_table() -> None:
     names = HeaderRow(["Shelf", "Checked by", "On"])
     assert list(rows_to_lines([names, ["A", "", ""], ["B", "", "May"]])) == [
         "Shelf: A",
