@@ -1,0 +1,160 @@
+"""PDF files with forms, notes, scans and lines that no reader wants."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.files.case import Case, Expected
+from tests.unit.client.files.pdf_files import (
+    FI,
+    Line,
+    assemble,
+    make_annotated_pdf,
+    make_pdf,
+    make_picture_page,
+    make_scan,
+    text_field,
+)
+
+
+def _pdf(
+    name: str,
+    data: bytes,
+    *shows: Expected,
+    hides: tuple[str, ...] = (),
+    warns: str | None = None,
+    title: str | None = None,
+) -> Case:
+    return Case(name, ".pdf", data, shows, hides, warns, title)
+
+
+def _lines(*texts: str, top: int = 700, left: int = 72) -> list[Line]:
+    return [(left, top - 20 * at, text) for at, text in enumerate(texts)]
+
+
+def _pages(texts: Sequence[str], *, header: str = "", footer: str = "") -> bytes:
+    return make_pdf(
+        *(
+            [(72, 760, header), *_lines(text, f"Line of part {at}"), (290, 30, footer.format(at))]
+            for at, text in enumerate(texts, 1)
+        )
+    )
+
+
+_PARTS: Final = (
+    "Seeds are sown in May.",
+    "Beds are watered at dusk.",
+    "Frost ends in April.",
+    "Straw keeps roots warm.",
+)
+_NOTE: Final = (
+    b"<< /Type /Annot /Subtype /FreeText /Rect [100 500 300 530] /Contents (Checked by Nora) /DA (/F1 10 Tf) >>"
+)
+_COMMENT: Final = b"<< /Type /Annot /Subtype /Text /Rect [100 500 120 520] /Contents (Why so late?) >>"
+_STAMP: Final = b"<< /Type /Annot /Subtype /Stamp /Rect [100 400 228 430] /AP << /N 2 0 R >> >>"
+_CHECKED: Final = "/FT /Btn /AS /Yes"
+
+CASES: Final = [
+    _pdf(
+        "lines are shown",
+        make_pdf(_lines("Sow beans in rows.", "Keep 40 cm apart.")),
+        "Sow beans in rows.",
+        "Keep 40 cm apart.",
+    ),
+    _pdf("pages keep their order", make_pdf(_lines("Spring"), _lines("Summer")), "Spring", "Summer"),
+    _pdf("ligatures are letters", make_pdf(_lines(f"The {FI}eld is {FI}ne.")), "The field is fine."),
+    _pdf("letters of Windows are read", make_pdf(_lines("Beete für Äpfel \\226 3 \\200")), "Beete für Äpfel – 3 €"),
+    _pdf("words are joined over lines", make_pdf(_lines("The green-", "house is warm.")), "The greenhouse is warm."),
+    _pdf(
+        "headers appear once",
+        _pages(_PARTS, header="Garden manual"),
+        "Garden manual",
+        "Seeds are sown",
+        "Straw keeps",
+        hides=("at dusk. Line of part 2 Garden manual",),
+    ),
+    _pdf(
+        "numbers of pages are left out",
+        _pages(_PARTS, footer="Page {}"),
+        "Seeds are sown",
+        "Frost ends",
+        hides=("Page 3",),
+    ),
+    _pdf(
+        "columns are kept apart",
+        make_pdf([*_lines("Left one", "Left two"), *_lines("Right one", "Right two", left=330)]),
+        "Left one",
+        "Left two",
+        "Right one",
+        "Right two",
+    ),
+    _pdf(
+        "form values are shown with their labels",
+        make_annotated_pdf([(72, 700, "Gardener:")], text_field((150, 695, 300, 715), "Uma Reed")),
+        "Gardener",
+        "Uma Reed",
+    ),
+    _pdf(
+        "several form values stand at their labels",
+        make_annotated_pdf(
+            [(72, 700, "Plot:"), (72, 660, "Size:")],
+            text_field((150, 695, 300, 715), "G-4"),
+            text_field((150, 655, 300, 675), "90 sqm"),
+        ),
+        "Plot",
+        "G-4",
+        "Size",
+        "90 sqm",
+    ),
+    _pdf(
+        "notes on the page are shown",
+        make_annotated_pdf([(72, 700, "Inspection")], _NOTE, form=False),
+        "Inspection",
+        "Checked by Nora",
+    ),
+    _pdf(
+        "stamps are shown",
+        make_annotated_pdf([(72, 700, "Lease of plot 9")], _STAMP, drawn="SIGNED 2 MAY", form=False),
+        "Lease of plot 9",
+        "SIGNED 2 MAY",
+    ),
+    _pdf(
+        "comments are said to be left out",
+        make_annotated_pdf([(72, 700, "Plan")], _COMMENT, form=False),
+        "Plan",
+        hides=("Why so late",),
+        warns="1 comments were left out",
+    ),
+    _pdf("a scan is refused with a remedy", make_scan(bytes(100 * 100), width=100, height=100), warns="--ocr"),
+    _pdf("a scan with a stamp is a scan", make_picture_page([(72, 20, "Scan 0047")], share=0.95), warns="--ocr"),
+    _pdf(
+        "text under a scan is shown",
+        make_picture_page(
+            _lines(
+                "Plot 5 belongs to the school.", "The hut is shared by all.", "Keys hang in the shed beside the door."
+            ),
+            share=0.95,
+            invisible=True,
+        ),
+        "Plot 5 belongs to the school.",
+        "The hut is shared",
+    ),
+    _pdf(
+        "a text with a small picture is a text",
+        make_picture_page(_lines("The pond is two metres deep.", "Fish are fed at noon."), share=0.2),
+        "The pond is two metres deep.",
+    ),
+    _pdf(
+        "its title names it",
+        make_pdf(_lines("Rake weekly."), info={"Title": "Lawn care"}),
+        "Rake weekly.",
+        title="Lawn care",
+    ),
+    _pdf(
+        "a title of Word is none",
+        make_pdf(_lines("Rake weekly."), info={"Title": "Microsoft Word - lawn.doc"}),
+        "Rake weekly.",
+        title="file.pdf",
+    ),
+    _pdf("an empty page is refused", assemble([b""]), warns="blank"),
+    _pdf("a file that is none is refused", b"%PDF-1.4 broken", warns="PDF"),
+]
