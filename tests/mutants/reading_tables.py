@@ -15,6 +15,13 @@ _TABLES: Final = f"{_UNIT}/test_rows.py"
 
 MUTANTS: Final = (
     Mutant(
+        "zeros-stand-for-results-that-are-not-computed",
+        f"{_FORMATS}/excel.py",
+        old="value is None or (self.computed_later and value == 0 and value is not False)",
+        new="value is None",
+        caught_by=in_file(_EXCEL, "test_a_zero_is_no_result_if_excel_is_to_compute_all_formulas"),
+    ),
+    Mutant(
         "names-of-empty-columns-are-lost",
         _ROWS,
         old="        if unused:\n",

@@ -1,6 +1,8 @@
 """Reads Excel files: what is visible of the visible sheets, with a line for each row."""
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +28,7 @@ _MAX_REPEATED_COLUMNS: Final = 200
 _MAX_REPEATED_CHARACTERS: Final = 200
 """Length of a merged text that is repeated in each row. A longer one is no label."""
 _BUILTIN_FORMATS: Final = 164
+_COMPUTED_LATER: Final = re.compile(rb"""<(?:\w+:)?calcPr\s[^>]*\bfullCalcOnLoad\s*=\s*["'](?:1|true)["']""")
 
 
 def extract(data: bytes, options: ExtractOptions) -> Extraction:
@@ -36,7 +39,8 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
     left_out = _SheetsLeftOut(hidden_sheets=len(workbook.worksheets) - len(visible))
     cells, styles = _CellCount(options.limits.cells), _CellStyles(workbook)
-    texts = [_Sheet(sheet, styles, cells=cells, left_out=left_out).text() for sheet in visible]
+    later = _is_computed_later(workbook)
+    texts = [_Sheet(sheet, styles, cells=cells, left_out=left_out, computed_later=later).text() for sheet in visible]
     properties = workbook.properties
     modified = properties.modified
     return Extraction(
@@ -45,6 +49,13 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
         date=modified.replace(tzinfo=modified.tzinfo or UTC) if isinstance(modified, datetime) else None,
         warnings=left_out.warnings(),
     )
+
+
+def _is_computed_later(workbook: "Workbook") -> bool:
+    """Return whether Excel computes all formulas when it opens the file. openpyxl takes a lack of the mark for it."""
+    with suppress(KeyError):
+        return _COMPUTED_LATER.search(workbook._archive.read("xl/workbook.xml")) is not None  # noqa: SLF001  # public nowhere
+    return False
 
 
 @dataclass(slots=True)
@@ -130,11 +141,16 @@ class _Parser(WorkSheetParser):  # type: ignore[misc]  # openpyxl is not typed
     """Parser of openpyxl that also counts the formulas without a result."""
 
     without_result = 0
+    computed_later = False
+    """True if the program that wrote the file leaves all results to Excel, and may have written 0 for each."""
 
     def parse_cell(self, element: Any) -> dict[str, Any]:
         cell: dict[str, Any] = super().parse_cell(element)
-        if cell["value"] is None and element.find(FORMULA_TAG) is not None and cell["data_type"] != "str":
+        value = cell["value"]
+        is_missing = value is None or (self.computed_later and value == 0 and value is not False)
+        if is_missing and cell["data_type"] != "str" and element.find(FORMULA_TAG) is not None:
             self.without_result += 1
+            cell["value"] = None
         return cell
 
 
@@ -144,6 +160,7 @@ class _Sheet:
     styles: _CellStyles
     cells: _CellCount
     left_out: _SheetsLeftOut
+    computed_later: bool
     merged: dict[tuple[int, int], tuple[str, CellRange]] = field(default_factory=dict)
     """Texts of the merged cells that reach the present row, by their first cells."""
 
@@ -161,6 +178,7 @@ class _Sheet:
                 timedelta_formats=workbook._timedelta_formats,  # noqa: SLF001  # public nowhere
                 rich_text=True,
             )
+            parser.computed_later = self.computed_later
             lines = list(rows_to_lines(self._rows(parser, marks)))
         self.left_out.without_result += parser.without_result
         shapes = "\n\n".join(marks.shapes)

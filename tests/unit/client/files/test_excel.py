@@ -65,6 +65,22 @@ def test_formulas_without_a_result_are_counted_with_a_remedy() -> None:
     assert "=1+1" not in extraction.text
 
 
+def test_a_zero_is_no_result_if_excel_is_to_compute_all_formulas() -> None:
+    def with_zeros(_name: str, part: bytes) -> bytes:
+        # XlsxWriter writes a zero for each result that it does not know.
+        return re.sub(rb"<v\s*/>|<v></v>", b"<v>0</v>", part)
+
+    def computed(name: str, part: bytes) -> bytes:
+        return with_zeros(name, part).replace(b' fullCalcOnLoad="1"', b"")
+
+    workbook = workbook_of(["Bus", "Seats"], ["Red", 40], ["Full", 0], ["Sum", "=B2+B3"])
+    later, at_once = read(workbook, with_zeros), read(workbook, computed)
+    assert lines_of(later)[3:] == ["Full: 0", "Sum"]
+    assert later.warnings == ("1 formula has no result; open and save the file once in Excel",)
+    assert lines_of(at_once)[3:] == ["Full: 0", "Sum: 0"]
+    assert at_once.warnings == ()
+
+
 def test_a_formula_with_a_result_shows_it_and_is_not_counted() -> None:
     workbook = workbook_of(["Ware", "Sum"], ["Saw", "=1+1"], ["Drill", '=""'])
 
