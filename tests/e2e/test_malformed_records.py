@@ -44,7 +44,7 @@ def _malformed_records(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
         (with_data(organization_id="../others"), "bad-data"),
         (with_data(document_id=None), "bad-data"),
         (with_data(text=None), "bad-data"),
-        (with_data(text="with a \x00 in it"), "bad-data"),
+        (with_data(document_name="with a \x00 in it"), "bad-data"),
         (with_data(text="with half a \ud83d in it"), "bad-data"),
         (with_data(document_name="\udfff"), "bad-data"),
         (with_data(pages=[{"page": 1, "start": 0, "end": 10**9}]), "bad-data"),

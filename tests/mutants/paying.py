@@ -103,7 +103,7 @@ MUTANTS: Final = (
     Mutant(
         "answer-is-taken-in-any-order",
         _ANSWERS,
-        old="return [by_index[index] for index in range(count)]",
+        old="return [by_index[index] for index in range(first, first + count)]",
         new="return list(by_index.values())",
         caught_by=in_file(
             f"{_UNIT}/test_answers.py", "test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answer"

@@ -48,8 +48,8 @@ MUTANTS: Final = (
     Mutant(
         "a-text-under-another-heading-is-a-copy",
         _SELECTION,
-        old='        return *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()\n',
-        new='        return (self.chunk["chunk_text"].strip(),)\n',
+        old='        return *entry, *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()\n',
+        new='        return *entry, self.chunk["chunk_text"].strip()\n',
         caught_by=in_file(f"{_UNIT}/test_selection.py", "test_the_same_text_under_another_heading_is_another_passage"),
     ),
     Mutant(

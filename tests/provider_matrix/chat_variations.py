@@ -494,8 +494,8 @@ def errors() -> Iterator[Variation]:
         "provider_auth",
     )
     for code in ("tool_use_failed", "json_validate_failed"):
-        told = {"error": {"message": "Failed to call a function", "code": code, "failed_generation": "<function="}}
-        yield refusal(f"400 of Groq, {code}", 400, told, "bad_answer")
+        answered = {"error": {"message": "Failed to call a function", "code": code, "failed_generation": "<function="}}
+        yield refusal(f"400 of Groq, {code}", 400, answered, "bad_answer")
     yield refusal("404 of a path", 404, {"detail": "Not Found"}, "provider_incompatible")
     yield refusal(
         "404 of a path of OpenAI",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _NUMBER: Final = re.compile(r"(?<![\w.,])\d+(?:[.,'\u2019\u00a0\u202f ]\d{3}(?!\d)){0,6}(?:[.,]\d+)?(?![\w]|[.,]\d)")
+_MARK: Final = re.compile("[.,]")
 _SPACES: Final = re.compile("['\u2019\u00a0\u202f ]")
 
 
@@ -20,15 +21,15 @@ def spelled_numbers(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
 
 def _readings(written: str) -> Iterator[str]:
     compact = _SPACES.sub("", written)
-    marks = re.findall("[.,]", compact)
+    marks = _MARK.findall(compact)
     if not marks:
         if compact != written:
             yield compact
         return
     whole, _, decimals = compact.rpartition(marks[-1])
     if len(marks) > 1 and marks[-1] == marks[0]:
-        yield re.sub("[.,]", "", compact)
+        yield _MARK.sub("", compact)
         return
     if len(marks) == 1 and len(decimals) == 3:
         yield whole + decimals
-    yield f"{re.sub('[.,]', '', whole)}.{decimals}"
+    yield f"{_MARK.sub('', whole)}.{decimals}"

@@ -341,7 +341,7 @@ def _pieces_of_run(run: str) -> Iterator[str]:
 
 def _phones(text: str) -> Iterator[tuple[int, int, str]]:
     for number in _PHONE.finditer(text):
-        digits = "".join(re.findall(r"\d", number[0].replace(_TRUNK_ZERO, "")))
+        digits = "".join(_DIGIT.findall(number[0].replace(_TRUNK_ZERO, "")))
         if _LOCAL_DIGITS < len(digits) <= 15:
             yield number.start(), number.end(), f"tel{digits[-_LOCAL_DIGITS:]}"
             yield number.start(), number.end(), digits

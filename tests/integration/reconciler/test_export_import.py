@@ -141,7 +141,8 @@ async def find_all(kb: KnowledgeBase, database: Database, api_base: str) -> list
     async with document_search(database, api_base, organization_id=kb.organization_id) as search:
 
         async def everything_is_found() -> bool:
-            return len(await search.search(kb, "harvest")) == len(await chunks(kb, database))
+            found = await search.search(kb, "harvest")
+            return len(found) + sum(len(hit["also_in"]) for hit in found) == len(await chunks(kb, database))
 
         await until(everything_is_found)
         found = [await search.search(kb, paragraph(number)) for number in range(1, 8)]

@@ -145,7 +145,10 @@ ONLY_WHOLE: Final = {
 
 
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """All patterns of the services by name, so that a new one is tested without a change here."""
+    """All patterns of the services by name, so that a new one is tested without a change here.
+
+    Those of bytes see the beginning of a file only.
+    """
     packages = [*ROOT.glob("services/*/kb_*"), ROOT / "contracts" / "kb_contracts", ROOT / "shared" / "kb_shared"]
     sources = [(package.parent, path) for package in packages for path in package.rglob("*.py")]
     names = [
@@ -157,7 +160,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
         f"{name}.{attribute}": value
         for name in names
         for attribute, value in vars(importlib.import_module(name)).items()
-        if isinstance(value, re.Pattern)
+        if isinstance(value, re.Pattern) and isinstance(value.pattern, str)
     }
 
 

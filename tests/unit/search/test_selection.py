@@ -210,6 +210,17 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
     assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
 
+def test_entries_of_knowledge_with_one_text_are_each_found_and_documents_are_copies() -> None:
+    rows = {"d:0": row("d:0"), "e:0": row("e:0", document_id="e")}
+    for each in rows.values():
+        each["chunk_text"] = "Ask for the key."
+    for are_entries, expected in ((True, ["d:0", "e:0"]), (False, ["d:0"])):
+        hits = select_visible_hits(
+            "k", ranked({"d:0": 0.9, "e:0": 0.8}), rows=rows, indexed=["d", "e"], are_entries=are_entries
+        )
+        assert [hit.chunk["_id"] for hit in merge_copies(hits)] == expected
+
+
 def test_an_index_is_asked_for_a_fifth_and_ten_more_hits_than_the_page_needs() -> None:
     assert candidates_to_read(5) == 16
     assert candidates_to_read(1020) == 1234

@@ -9,6 +9,8 @@ _OF_FAILED: Final[Mapping[str, str]] = {
     "document_unfit": "split the document, or raise the greatest number of chunks in the settings",
     "sensitive_content": "remove what the message names and upload it again, or let the settings not refuse it",
     "knowledge_base_full": "remove documents, or ask the operator for a higher limit, then retry",
+    "provider_incompatible": "repair the address of the provider, which usually ends in /v1, then retry",
+    "answer_withheld": "ask the provider why its model refuses to answer",
     "bad_answer": "retry; if it fails again, ask the provider",
     "provider_4xx": "repair what the message names, then retry",
     "text_refused": "shorten or change the text that the message names",

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kb_knowledge.sources.guarded_http import ROBOT
 
+_SEPARATORS: Final = re.compile(r"[\s,;]+")
 _RULES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -40,4 +42,4 @@ def _rules_for_us(value: str) -> Iterable[str]:
 
 
 def _words(text: str) -> list[str]:
-    return re.split(r"[\s,;]+", text.strip().lower())
+    return _SEPARATORS.split(text.strip().lower())

@@ -123,7 +123,7 @@ class _Export:
             source=ExportedFrom(organization_id=self._key.organization_id, kb_id=self._key.kb_id),
             embedding_model=self._kb.embedding_model,
             embedding_dimensions=self._kb.embedding_dimensions,
-            text_normalization=1 if self._kb.text_normalization == 1 else 2,
+            text_normalization=self._kb.text_normalization,
             counts=FileCounts(**self._counts),
             members=self._writer.members,
         )

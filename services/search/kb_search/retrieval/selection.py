@@ -33,6 +33,8 @@ class Hit:
     scores: Candidate
     cosine_score: float | None = None
     """Score (1 + cos) / 2, computed here because the vector index did not return the chunk."""
+    is_entry: bool = False
+    """True of a chunk of an entry of knowledge, which is something of its own even if another has the same text."""
     copies: tuple["Hit", ...] = ()
     """Other hits with the same text, which are named with this one and take no place of their own."""
 
@@ -54,7 +56,8 @@ class Hit:
     @property
     def passage(self) -> tuple[object, ...]:
         """Return what a reader sees of the chunk: equal for copies. A price under another heading is another one."""
-        return *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()
+        entry = (self.chunk["document_id"],) if self.is_entry else ()
+        return *entry, *self.chunk.get("heading_path", ()), self.chunk["chunk_text"].strip()
 
     def passes(self, min_score: float | None) -> bool:
         """Return whether the hit passes a minimum of relevance; a match of the text index always does (ADR 22)."""
@@ -145,7 +148,12 @@ def next_limit(limit: int) -> int:
 
 
 def select_visible_hits(
-    kb_id: str, candidates: Iterable[Candidate], *, rows: Mapping[str, Row], indexed: Collection[str]
+    kb_id: str,
+    candidates: Iterable[Candidate],
+    *,
+    rows: Mapping[str, Row],
+    indexed: Collection[str],
+    are_entries: bool = False,
 ) -> list[Hit]:
     """Return the hits that may be shown together, best first.
 
@@ -153,13 +161,14 @@ def select_visible_hits(
         candidates: Candidates from the indexes.
         rows: Rows of the candidates that exist and match the filter in the snapshot, by chunk id.
         indexed: Ids of the documents that are in the KB in the snapshot.
+        are_entries: True if the documents of the KB are entries of knowledge.
     """
     by_document: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows.values():
         if row["document_id"] in indexed:
             by_document[row["document_id"]].append(row)
     shown = {row["_id"]: row for of_document in by_document.values() for row in select_visible(of_document)}
-    hits = [Hit(kb_id, shown[one.chunk_id], one) for one in candidates if one.chunk_id in shown]
+    hits = [Hit(kb_id, shown[one.chunk_id], one, is_entry=are_entries) for one in candidates if one.chunk_id in shown]
     return sorted(hits, key=lambda hit: hit.order)
 
 

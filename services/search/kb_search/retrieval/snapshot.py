@@ -23,6 +23,7 @@ from kb_search.retrieval.selection import (
 from kb_search.store import found_chunks
 from kb_search.store.found_chunks import FoundChunks
 from kb_shared.mongo.database import MongoSession, Row
+from kb_shared.mongo.knowledge_bases import KnowledgeBaseKind
 from kb_shared.mongo.vector import Vector, from_binary
 
 _BATCH_GROWTH = 4
@@ -98,7 +99,13 @@ class ReadSnapshot:
             start = min(end, len(candidates))
             unread = candidates[start:]
             found = filter_by_min_score(
-                select_visible_hits(target.kb.kb_id, candidates[:start], rows=read.rows, indexed=read.indexed),
+                select_visible_hits(
+                    target.kb.kb_id,
+                    candidates[:start],
+                    rows=read.rows,
+                    indexed=read.indexed,
+                    are_entries=target.kb.kind is KnowledgeBaseKind.KNOWLEDGE,
+                ),
                 unread,
                 min_score=min_score,
                 exhausted=ranked.exhausted or read.has_all_live_chunks,

@@ -22,6 +22,8 @@ from kb_search.runs.written_arguments import UnusableCall, parse_json
 MAX_PROBLEMS: Final = 5
 _ROUNDS: Final = 4
 """Number of times that an argument is read again: a JSON text may contain numbers as texts."""
+_SEPARATOR: Final = re.compile(r"[\s_-]")
+_NO_NAME: Final = re.compile(r"[^\w.-]")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME_WITHOUT_ZONE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:\d{2})?")
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -95,7 +97,7 @@ def _under_known_names(arguments: Mapping[str, Any], names: set[str]) -> Mapping
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name).lower()
+    return _SEPARATOR.sub("", name).lower()
 
 
 def _explain(invalid: ValidationError, model: type[BaseModel]) -> str:
@@ -104,7 +106,7 @@ def _explain(invalid: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _shown(name: str) -> str:
-    return re.sub(r"[^\w.-]", "?", name[:40])
+    return _NO_NAME.sub("?", name[:40])
 
 
 def _repair(

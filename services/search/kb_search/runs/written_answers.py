@@ -22,7 +22,8 @@ def is_written_call(text: str, tools: Sequence[str]) -> bool:
     if _CALL_TOKENS.search(text):
         return True
     name = rf"(?:functions?\.)?(?:{'|'.join(map(re.escape, tools))})"
-    return re.search(rf'["\']{name}["\']\s*[,:}}]|\b{name}\s*\(\s*(?:[{{"\']|query\b|\))', text) is not None
+    written = re.compile(rf'["\']{name}["\']\s*[,:}}]|\b{name}\s*\(\s*(?:[{{"\']|query\b|\))')
+    return written.search(text) is not None
 
 
 def has_only_marks(text: str) -> bool:
