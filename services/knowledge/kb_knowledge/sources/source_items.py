@@ -1,7 +1,6 @@
 """Items of a source, each of which becomes an entry or, if it is long, several, and the protocols that store them."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,8 +11,12 @@ from kb_client.files.source_digest import READER_VERSION
 MAX_TEXT_CHARACTERS: Final = 200_000
 """Length of an entry. An item with a longer text is several entries."""
 MAX_TITLE_CHARACTERS: Final = 300
-_OF_A_REQUEST: Final = re.compile(r"(?=.{8,})\S*\d\S*")
-"""Words such as the id of a request or a time: long and with a digit."""
+_SHORTEST_OF_A_REQUEST: Final = 8
+
+
+def _is_of_a_request(word: str) -> bool:
+    """Return whether a word is such as the id of a request or a time: long and with a digit."""
+    return len(word) >= _SHORTEST_OF_A_REQUEST and any(map(str.isdecimal, word))
 
 
 class ItemOutcome(StrEnum):
@@ -64,7 +67,7 @@ class SourceItem:
     def text_digest(self) -> str:
         """Return a digest that is equal for texts that say the same, whatever request or moment they name."""
         words = self.text.lower().split()
-        lasting = [word for word in words if not _OF_A_REQUEST.fullmatch(word)]
+        lasting = [word for word in words if not _is_of_a_request(word)]
         return hashlib.sha256(" ".join(lasting or words).encode()).hexdigest()
 
 

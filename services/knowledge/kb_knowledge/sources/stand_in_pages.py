@@ -18,7 +18,7 @@ _NEEDS_SCRIPTS: Final = re.compile(
     r"|nécessaire|habilitado|desactivado|necesario|abilitato|disabilitato|necessario|ingeschakeld|vereist)"
     r"|(enable|requires?|without|turn on|switch on|needs?|aktivieren sie|benötigt|ohne|activer|activez|habilit\w{1,4}"
     r"|abilit\w{1,4}|attiva\w{0,3}|necesita|schakel) (your |the |bitte )?java ?script"
-    r"|^\W*(loading|please wait|wird geladen|bitte warten|chargement|cargando|caricamento)\W*$",
+    r"|^\W{0,20}(loading|please wait|wird geladen|bitte warten|chargement|cargando|caricamento)\W{0,20}$",
     re.IGNORECASE,
 )
 _CHALLENGE: Final = re.compile(
@@ -29,13 +29,13 @@ _CHALLENGE: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN: Final = re.compile(
-    r"\W*(please |bitte )?(sign[ -]?in|log[ -]?in|login|log on|anmelden|anmeldung|einloggen|(se )?connecter"
+    r"\W{0,20}(please |bitte )?(sign[ -]?in|log[ -]?in|login|log on|anmelden|anmeldung|einloggen|(se )?connecter"
     r"|connexion|iniciar sesión|accedi|inloggen|aanmelden|(your )?session (has )?expired|access denied"
     r"|authentication required)\b",
     re.IGNORECASE,
 )
 _AWAY: Final = re.compile(
-    r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode|^\W*under maintenance"
+    r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode|^\W{0,20}under maintenance"
     r"|(currently|site is|we are|we're|is now) (under|in|undergoing|performing)( \w{1,20}){0,2} maintenance"
     r"|(be|come) (right )?back (online |up )?(soon|shortly|later|after |in a )"
     r"|(temporarily|currently) (unavailable|offline)"
@@ -46,7 +46,7 @@ _AWAY: Final = re.compile(
 )
 _CONSENT: Final = re.compile(
     # A banner for cookies also stands on pages with a text: only a wall says what comes after it.
-    r"^\W*before you continue\b|cookies (in order )?to (continue|proceed|access|visit|enter|view)"
+    r"^\W{0,20}before you continue\b|cookies (in order )?to (continue|proceed|access|visit|enter|view)"
     r"|cookies\b.{0,40}, um (fortzufahren|fortzusetzen)|cookies pour (continuer|accéder)|cookies para continuar"
     r"|you('re| are)? (over|at least) (the age of )?\d\d|you('re| are)? of legal (drinking )?age"
     r"|not available in your (country|region|location)",
@@ -55,11 +55,11 @@ _CONSENT: Final = re.compile(
 _FAILURE: Final = re.compile(
     r"\buncaught \w{0,40}(exception|error)|\.php\W{1,6}on line \W{0,4}\d|SQLSTATE\[|traceback \(most recent call last\)"
     r"|error (establishing|connecting to) (a|the) database|a (client|server)-side exception has occurred"
-    r"|(unexpected|unhandled) (error|exception)( has)? occurred|too many connections|^\W*something went wrong",
+    r"|(unexpected|unhandled) (error|exception)( has)? occurred|too many connections|^\W{0,20}something went wrong",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_FOUND: Final = re.compile(
-    r"^\W*(error |fehler )?404\W*$|\b404\W{1,3}(not found|error|page|file)|(error|fehler) 404"
+    r"^\W{0,20}(error |fehler )?404\W{0,20}$|\b404\W{1,3}(not found|error|page|file)|(error|fehler) 404"
     r"|(page|seite|document|file)( you \w{1,12}( for)?)? (was |wurde |is |could |konnte )?(not|nicht|cannot|can't) "
     r"(be )?(found|gefunden)\b|page introuvable|página no encontrada|pagina non trovata"
     r"|pagina niet gevonden|page (is )?no longer (available|exists)|page (does not|doesn't) exist",
