@@ -139,6 +139,8 @@ ONLY_WHOLE: Final = {
     "kb_search.retrieval.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
+    "kb_search.runs.mark_notation._IDENTIFIER": "matched with the word before a bracket",
+    "kb_search.runs.written_answers._ONLY_MARKS": "matched with a whole answer",
     "kb_search.runs.marks._UNFINISHED_FENCE": "matched where a line begins; see `streamed answer`",
 }
 """Patterns that are not searched for everywhere in a text, and where they are tried as they are used."""

@@ -35,7 +35,8 @@ _LOGIN: Final = re.compile(
     re.IGNORECASE,
 )
 _AWAY: Final = re.compile(
-    r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode|^\W{0,20}under maintenance"
+    r"(down|offline|closed|unavailable) (for|due to)( \w{1,20}){0,2} maintenance|maintenance mode"
+    r"|^\W{0,20}under maintenance"
     r"|(currently|site is|we are|we're|is now) (under|in|undergoing|performing)( \w{1,20}){0,2} maintenance"
     r"|(be|come) (right )?back (online |up )?(soon|shortly|later|after |in a )"
     r"|(temporarily|currently) (unavailable|offline)"
