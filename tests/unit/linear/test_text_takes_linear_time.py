@@ -140,6 +140,7 @@ ONLY_WHOLE: Final = {
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
     "kb_search.runs.mark_notation._IDENTIFIER": "matched with the word before a bracket",
+    "kb_search.runs.written_answers._FENCED": "matched with a whole answer",
     "kb_search.runs.written_answers._ONLY_MARKS": "matched with a whole answer",
     "kb_search.runs.marks._UNFINISHED_FENCE": "matched where a line begins; see `streamed answer`",
 }
