@@ -141,6 +141,9 @@ ONLY_WHOLE: Final = {
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
     "kb_search.runs.mark_notation._IDENTIFIER": "matched with the word before a bracket",
     "kb_search.runs.written_answers._FENCED": "matched with a whole answer",
+    "kb_search.runs.written_arguments._FENCE": "matched with the arguments of a call",
+    "kb_search.runs.written_arguments._TEXT": "searched for in the arguments of a call",
+    "kb_shared.text.spellings._CODE": "matched with a whole word",
     "kb_search.runs.written_answers._ONLY_MARKS": "matched with a whole answer",
     "kb_search.runs.marks._UNFINISHED_FENCE": "matched where a line begins; see `streamed answer`",
 }
