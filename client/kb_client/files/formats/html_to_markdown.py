@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from bs4 import NavigableString, Tag
-from markdownify import ATX, MarkdownConverter, should_remove_whitespace_outside  # type: ignore[attr-defined]
+from markdownify import ATX, MarkdownConverter, should_remove_whitespace_outside  # type: ignore[attr-defined]  # their stubs lack it
 
 from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.mathml import formula_to_text
@@ -79,7 +79,7 @@ class _PageConverter(MarkdownConverter):
             return _padded(formula_to_text(node), node)
         if node.name == "svg":
             return _padded(_text_of_drawing(node), node)
-        text: str = super().process_tag(node, parent_tags=parent_tags)  # type: ignore[misc]
+        text: str = super().process_tag(node, parent_tags=parent_tags)  # type: ignore[misc]  # their stubs lack it
         return text
 
     def convert_img(self, el: Tag, _text: str, **_context: Any) -> str:
@@ -121,7 +121,7 @@ class _PageConverter(MarkdownConverter):
     convert_meter = convert_progress
 
     def convert_td(self, el: Tag, text: str, parent_tags: Collection[str]) -> str:
-        cell: str = super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+        cell: str = super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # their stubs lack it
         return cell
 
     convert_th = convert_td
@@ -134,7 +134,7 @@ class _PageConverter(MarkdownConverter):
 
 
 def _as_block(converter: _PageConverter, el: Tag, text: str, *, parent_tags: Collection[str]) -> str:
-    block: str = converter.convert_div(el, text, parent_tags)  # type: ignore[attr-defined]
+    block: str = converter.convert_div(el, text, parent_tags)  # type: ignore[attr-defined]  # their stubs lack it
     return block
 
 
