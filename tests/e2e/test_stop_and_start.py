@@ -33,15 +33,15 @@ async def test_what_was_indexed_is_found_again_after_a_stop_and_a_start(
         topic_prefix=topic_prefix,
     )
     async with stack, system(stack, access=access) as before:
-        document = Upstream(stack.organization_id).ocr("kept", [paragraph("kept")], tags=["a"])
+        upstream = Upstream(stack.organization_id)
         await before.create_tags("a")
         kb_id = await before.create_knowledge_base("a")
         await before.until_active(kb_id)
-        await before.events.publish(document)
+        await before.events.publish(upstream.ocr("kept", [paragraph("kept")], tags=["a"]))
         await before.until_found(kb_id, ["kept"])
 
     async with stack, system(stack, access=access) as after:
         await after.until_active(kb_id)
         await after.until_found(kb_id, ["kept"])
-        await after.events.publish(document.model_copy(update={"document_id": "new", "revision": 2}))
+        await after.events.publish(upstream.ocr("new", [paragraph("new")], tags=["a"]))
         await after.until_found(kb_id, ["kept", "new"])

@@ -23,7 +23,6 @@ from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.rows import RowMapper, UnreadableRow
 
 WITHOUT_MAPPER = {
-    "crawl_frontier": "the fields of one class, and a kind of its own for robots.txt",
     "source_files": "files of GridFS, which its driver reads",
     "citations": "the server computes figures from its rows",
     "embedding_cache": "a hash and its vector; only the vector is read",
