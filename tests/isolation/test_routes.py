@@ -362,7 +362,7 @@ def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
     """Method and path template of all that `app` answers to."""
     for route in app.routes:
         path = getattr(route, "path", None)
-        if path is None or path in {*PUBLIC, MCP, WHOAMI}:
+        if path is None or path in {*PUBLIC, MCP, f"{MCP}/", WHOAMI}:
             continue
         methods = route.methods or () if isinstance(route, APIRoute) else ("ANY",)
         yield from ((method, path) for method in methods)

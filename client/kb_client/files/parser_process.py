@@ -19,7 +19,6 @@ from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDoc
 from kb_client.files.formats import format_of
 from kb_client.files.limits import ParseLimits
 from kb_client.files.source_digest import digest_bytes, read_bounded
-from kb_client.files.titles import own_title
 
 LENGTH_BYTES: Final = 8
 _MAX_TITLE_CHARACTERS: Final = 300
@@ -107,7 +106,7 @@ def _storable(text: str) -> str:
 
 def _one_line(title: str | None) -> str | None:
     printable = "".join(character if character.isprintable() else " " for character in title or "")
-    return _storable(own_title(printable) or "")[:_MAX_TITLE_CHARACTERS] or None
+    return _storable(" ".join(printable.split()))[:_MAX_TITLE_CHARACTERS] or None
 
 
 def _usable_date(date: datetime | None) -> str | None:

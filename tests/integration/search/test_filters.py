@@ -359,9 +359,9 @@ async def test_a_part_of_a_name_is_plain_text_in_any_case_and_works_within_other
 ) -> None:
     names = {"d1": "Annual (Report).pdf", "d2": "ÜBERSICHT report.md", "d3": "memo.txt"}
     for document_id, name in names.items():
-        await knowledge.index(DocumentToIndex(document_id, ["text"], name=name), searchable=False)
+        await knowledge.index(DocumentToIndex(document_id, [f"text {document_id}"], name=name), searchable=False)
     for document_id, name in names.items():
-        await knowledge.wait_until_found(DocumentToIndex(document_id, ["text"], name=name))
+        await knowledge.wait_until_found(DocumentToIndex(document_id, [f"text {document_id}"], name=name))
 
     async def found(**metadata_filter: Any) -> list[str]:
         answer = await searcher.search(knowledge, "text", metadata_filter=metadata_filter)

@@ -19,6 +19,7 @@ from kb_client.files.formats.number_formats import show_value
 from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lines
 from kb_client.files.formats.sheet_marks import CellRange, SheetMarks, read_marks
 from kb_client.files.formats.superscripts import plain_fractions, struck, subscript, superscript
+from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
@@ -45,7 +46,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     modified = properties.modified
     return Extraction(
         "\n\n".join(filter(None, texts)),
-        title=(properties.title or "").strip() or None,
+        title=own_title(properties.title),
         date=modified.replace(tzinfo=modified.tzinfo or UTC) if isinstance(modified, datetime) else None,
         warnings=left_out.warnings(),
     )

@@ -13,6 +13,7 @@ from kb_client.files.formats.encodings import decode_text
 from kb_client.files.formats.literal_lines import keep_literal
 from kb_client.files.formats.mail_headers import read_date, read_header, read_words
 from kb_client.files.formats.web_page import decode_markup, extract_markup
+from kb_client.files.titles import own_title
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _SHOWN_TEXTS: Final = ("text/plain", "text/html")
@@ -46,7 +47,7 @@ def extract(data: bytes, _options: ExtractOptions) -> Extraction:
         raise UnreadableDocument("it is not a mail", "check what kind of file it is")
     return Extraction(
         "\n".join(headers) + "\n\n" + text,
-        title=read_header(message, "Subject", charset=_charset(message)) or None,
+        title=own_title(read_header(message, "Subject", charset=_charset(message))),
         date=read_date(message),
         warnings=(*dict.fromkeys(parts.warnings), *_explain(parts)),
     )

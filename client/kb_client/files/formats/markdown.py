@@ -6,6 +6,7 @@ from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions
 from kb_client.files.formats.encodings import decode_text
+from kb_client.files.titles import own_title
 
 _FRONT_MATTER: Final = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.{0,10000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD: Final = re.compile(r"""^(title|date)[ \t]*[:=][ \t]*(["']?)(.+?)\2[ \t]*$""", re.MULTILINE | re.IGNORECASE)
@@ -22,7 +23,10 @@ def extract(data: bytes, _options: ExtractOptions) -> Extraction:
     fields = {key.lower(): value for key, _, value in _FIELD.findall(front[2])} if front else {}
     body = text[front.end() :] if front else text
     return Extraction(
-        text, title=fields.get("title") or first_heading(body), date=parse_date(fields.get("date")), warnings=warnings
+        text,
+        title=own_title(fields.get("title") or first_heading(body)),
+        date=parse_date(fields.get("date")),
+        warnings=warnings,
     )
 
 

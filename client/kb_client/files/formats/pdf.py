@@ -15,6 +15,7 @@ from kb_client.files.formats.pdf_raised import mark_raised
 from kb_client.files.formats.readable_letters import is_readable, reads_as_words
 from kb_client.files.formats.running_lines import without_running_lines
 from kb_client.files.ocr import recognize_page
+from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
@@ -79,7 +80,7 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     metadata = document.get_metadata_dict(skip_empty=True)
     return Extraction(
         text,
-        title=_title(metadata.get("Title", "")),
+        title=own_title(_title(metadata.get("Title", ""))),
         date=parse_pdf_date(metadata.get("ModDate", "")) or parse_pdf_date(metadata.get("CreationDate", "")),
         pages=positions,
         warnings=tuple(_warnings(document, pages, options)),

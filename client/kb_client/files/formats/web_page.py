@@ -10,7 +10,7 @@ from kb_client.files.formats.markdown import parse_date
 from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
-    from bs4 import BeautifulSoup
+    from bs4 import BeautifulSoup, Tag
 
 _COMMENT: Final = re.compile(rb"<!--.*?-->", re.DOTALL)
 _DECLARATION: Final = re.compile(rb"<meta\s([^>]*)>|<\?xml\s([^>]*)\?>", re.IGNORECASE)
@@ -82,11 +82,15 @@ def _find_declared(beginning: bytes) -> str | None:
 
 
 def _find_title(soup: "BeautifulSoup") -> str | None:
-    for name in ("title", "h1"):
-        element = soup.find(name)
-        if element and (title := own_title(element.get_text(" "))):
-            return title
-    return None
+    named, heading = (_one_line_of(soup.find(name)) for name in ("title", "h1"))
+    if named == heading:
+        # A reader sees it, so no template wrote it.
+        return named or None
+    return own_title(named) or own_title(heading)
+
+
+def _one_line_of(element: "Tag | None") -> str:
+    return "" if element is None else " ".join(element.get_text(" ").split())
 
 
 def _find_date(soup: "BeautifulSoup") -> datetime | None:

@@ -63,7 +63,7 @@ async def test_what_of_a_file_was_not_read_is_a_message_of_the_run(sources: Sour
     run = await sources.run(await upload(sources, "tents.xlsx", file.getvalue()))
     assert run.counts == {"created": 1}
     assert [message.partition(": ")[2] for message in run.messages] == [
-        "1 formula has no result; open and save the file once in Excel"
+        "warning: 1 formula has no result; open and save the file once in Excel"
     ]
 
 

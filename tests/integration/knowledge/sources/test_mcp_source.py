@@ -35,7 +35,7 @@ class Wiki:
         self.server = MCPServer("wiki")
         for name in ("travel", "meals", "broken"):
             self._add(f"handbook/{name}", "text/markdown", partial(self._read, name))
-        self._add("handbook/page", "text/html", lambda: "<h1>Cars</h1><nav>x</nav><p>Diesel.")
+        self._add("handbook/page", "text/html", lambda: "<h1>Cars</h1><nav><a href=/>x</a></nav><p>Diesel.")
         self._add("handbook/logo", "image/png", lambda: b"\x89PNG")
         self._add("archive/old", "text/plain", lambda: "Old.")
 
