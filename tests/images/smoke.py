@@ -33,7 +33,9 @@ _WITHOUT_NETWORK: Final[Mapping[str, str]] = {
         "    page = asyncio.run(parser.parse_file(save, filename='travel.html'))\n"
         "assert 'By train' in page.text"
     ),
-    "kb-console": "import kb_console.bootstrap, kb_client.files.formats.pdf, kb_client.files.formats.word",
+    "kb-console": (
+        "import kb_console.bootstrap, kb_client.files.formats.pdf.document, kb_client.files.formats.office.word"
+    ),
     "kb-reconciler": "import kb_reconciler.bootstrap",
     "kb-admin": "import kb_reconciler.set_up.set_up, kb_reconciler.backup.backup, kb_reconciler.export.export_kb",
 }

@@ -72,14 +72,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "cells-of-sheets-are-not-counted",
-        f"{_FILES}/formats/excel.py",
+        f"{_FILES}/formats/office/excel.py",
         old="        self._left -= width + 1\n",
         new="",
         caught_by=in_file(_HOSTILE, "test_a_few_bytes_that_stand_for_too_many_cells_are_a_problem"),
     ),
     Mutant(
         "rows-without-cells-are-not-counted",
-        f"{_FILES}/formats/excel.py",
+        f"{_FILES}/formats/office/excel.py",
         old="self._left -= width + 1",
         new="self._left -= width",
         caught_by=in_file(_HOSTILE, "test_rows_count_although_they_have_no_cells"),

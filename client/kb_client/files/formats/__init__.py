@@ -1,4 +1,4 @@
-"""The formats that can be read. Each module reads one; it is imported when the first file of its format comes."""
+"""The formats that can be read, and the module that reads each, imported when the first file of its format comes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,19 +9,22 @@ from typing import Final
 class FileFormat:
     content_type: str
     module: str
-    """Module of this package with `extract(data, options) -> Extraction`."""
+    """Module below this package with `extract(data, options) -> Extraction`."""
 
 
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
 _BY_SUFFIXES: Final = {
     (".txt", ".text"): FileFormat("text/plain", "plain_text"),
     (".md", ".markdown"): FileFormat("text/markdown", "markdown"),
-    (".html", ".htm", ".xhtml"): FileFormat("text/html", "web_page"),
-    (".pdf",): FileFormat("application/pdf", "pdf"),
-    (".docx",): FileFormat("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "word"),
-    (".pptx",): FileFormat("application/vnd.openxmlformats-officedocument.presentationml.presentation", "powerpoint"),
-    (".xlsx",): FileFormat("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "excel"),
+    (".html", ".htm", ".xhtml"): FileFormat("text/html", "html.page"),
+    (".pdf",): FileFormat("application/pdf", "pdf.document"),
+    (".docx",): FileFormat(f"{_OFFICE}.wordprocessingml.document", "office.word"),
+    (".pptx",): FileFormat(
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation", "office.powerpoint"
+    ),
+    (".xlsx",): FileFormat(f"{_OFFICE}.spreadsheetml.sheet", "office.excel"),
     (".csv", ".tsv"): FileFormat("text/csv", "delimited"),
-    (".eml",): FileFormat("message/rfc822", "mail"),
+    (".eml",): FileFormat("message/rfc822", "mail.message"),
 }
 FORMATS: Final = {suffix: form for suffixes, form in _BY_SUFFIXES.items() for suffix in suffixes}
 SUFFIXES: Final = frozenset(FORMATS)

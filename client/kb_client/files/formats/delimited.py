@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
-from kb_client.files.formats.encodings import decode_text
-from kb_client.files.formats.rows import rows_to_lines
+from kb_client.files.formats.tables.rows import rows_to_lines
+from kb_client.files.formats.text.encodings import decode_text
 
 _DELIMITERS: Final = ";\t|,"
 """The comma comes last: it stands in numbers and sentences, too."""

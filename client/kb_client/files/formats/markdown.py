@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.encodings import decode_text
+from kb_client.files.formats.text.encodings import decode_text
 from kb_client.files.titles import own_title
 
 _FRONT_MATTER: Final = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.{0,10000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)

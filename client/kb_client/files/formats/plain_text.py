@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.encodings import decode_text
-from kb_client.files.formats.literal_lines import keep_literal
+from kb_client.files.formats.text.encodings import decode_text
+from kb_client.files.formats.text.literal_lines import keep_literal
 
 _OVERSTRUCK: Final = re.compile(r"[^\n]\x08")
 """Character that printers put below the next one, to make it bold or underlined."""

@@ -11,7 +11,7 @@ from typing import Final, Self, TypeAlias
 from kb_client.files.file_parser import FileParser
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.formats import SUFFIXES
-from kb_client.files.formats.encodings import decode_declared
+from kb_client.files.formats.text.encodings import decode_declared
 from kb_client.files.found_file import FoundFile
 from kb_client.files.limits import ParseLimits
 from kb_client.files.parsed_file import ParsedFile

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import UnreadableDocument
-from kb_client.files.formats.encodings import decode_declared, decode_text
-from kb_client.files.formats.web_page import decode_markup
+from kb_client.files.formats.html.page import decode_markup
+from kb_client.files.formats.text.encodings import decode_declared, decode_text
 
 TEXTS = {
     "ru": "Велосипеды стоят в подвале восточного крыла. Ключ у вахтёра.",

@@ -16,7 +16,7 @@ from openpyxl.styles import Font
 from openpyxl.worksheet.table import Table
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.excel import extract
+from kb_client.files.formats.office.excel import extract
 from kb_client.files.limits import ParseLimits
 
 OPTIONS = ExtractOptions(ParseLimits())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kb_client.files.file_parser import FileParser
 from kb_client.files.find_files import find_files
-from kb_client.files.formats.literal_lines import keep_literal
+from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.parsed_file import ParsedFile
 from kb_shared.chunking.chunk import ChunkerType, ChunkingConfig
 from kb_shared.chunking.chunker import chunk_text

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.calendar_event import describe_events
-from kb_client.files.formats.mail import extract
-from kb_client.files.formats.mail_headers import read_words
+from kb_client.files.formats.mail.calendar_event import describe_events
+from kb_client.files.formats.mail.headers import read_words
+from kb_client.files.formats.mail.message import extract
 from kb_client.files.limits import ParseLimits
 
 HEAD = "From: Ada <ada@example.org>\nSubject: Lift\nMIME-Version: 1.0\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_client.files.formats.number_formats import show_value
+from kb_client.files.formats.office.number_formats import show_value
 
 ACCOUNTING = '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)'
 PHONE = "[<=9999999]###-####;(###) ###-####"

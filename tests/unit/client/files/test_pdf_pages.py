@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
-from kb_client.files.formats import pdf
-from kb_client.files.formats.pdf import extract
-from kb_client.files.formats.readable_letters import is_readable, reads_as_words
+from kb_client.files.formats.pdf import document
+from kb_client.files.formats.pdf.document import extract
+from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
 from kb_client.files.limits import ParseLimits
 from tests.unit.client.files.pdf_files import (
     Line,
@@ -117,7 +117,7 @@ def test_characters_that_are_no_letters_are_left_out_and_said() -> None:
 
 
 def test_the_codes_of_tex_are_letters_although_its_fonts_do_not_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "_knows_letters", lambda _: False)
+    monkeypatch.setattr(document, "_knows_letters", lambda _: False)
     text = b"The sta\x1b of the harbour \x1cnds each ship by its \x1dag, and not by its number."
     parsed = read(assemble([b"BT /F1 12 Tf 1 0 0 1 72 700 Tm (%s) Tj ET" % text]))
     assert parsed.text == "The staff of the harbour finds each ship by its flag, and not by its number."

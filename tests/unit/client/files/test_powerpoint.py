@@ -11,7 +11,7 @@ from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.powerpoint import extract
+from kb_client.files.formats.office.powerpoint import extract
 from kb_client.files.limits import ParseLimits
 
 OPTIONS = ExtractOptions(ParseLimits())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kb_client.files.extraction import ExtractOptions
 from kb_client.files.formats.delimited import extract
-from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lines
-from kb_client.files.formats.value_kinds import CellKind, kind_of
+from kb_client.files.formats.tables.rows import BoldRow, HeaderRow, Merged, rows_to_lines
+from kb_client.files.formats.tables.value_kinds import CellKind, kind_of
 from kb_client.files.limits import ParseLimits
 
 OPTIONS = ExtractOptions(ParseLimits())

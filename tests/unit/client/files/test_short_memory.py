@@ -6,7 +6,7 @@ import pytest
 
 from kb_client.files import parser_process
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats import web_page
+from kb_client.files.formats.html import page
 from kb_client.files.limits import ParseLimits
 
 
@@ -17,7 +17,7 @@ def test_a_lack_of_memory_is_named_and_ends_the_process(
     def extract(_data: bytes, _options: ExtractOptions) -> Extraction:
         raise error
 
-    monkeypatch.setattr(web_page, "extract", extract)
+    monkeypatch.setattr(page, "extract", extract)
     (tmp_path / "page.html").write_text("<p>Harbour")
     answer = parser_process._answer(tmp_path / "page.html", ExtractOptions(ParseLimits(memory_bytes=400_000_000)))
     assert answer["last"]

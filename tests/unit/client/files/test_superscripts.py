@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_client.files.formats.superscripts import plain_fractions, subscript, superscript
+from kb_client.files.formats.text.superscripts import plain_fractions, subscript, superscript
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
-from kb_client.files.formats.web_page import extract
+from kb_client.files.formats.html.page import extract
 from kb_client.files.limits import ParseLimits
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kb_client.files.extraction import Extraction, ExtractOptions
-from kb_client.files.formats.word import extract
+from kb_client.files.formats.office.word import extract
 from kb_client.files.limits import ParseLimits
 from tests.unit.client.files.word_files import paragraph, word_file
 

@@ -8,12 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
-from kb_client.files.formats.hyphenation import join_hyphenated
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.pdf_layers import hide_layers, is_invisible
-from kb_client.files.formats.pdf_raised import mark_raised
-from kb_client.files.formats.readable_letters import is_readable, reads_as_words
-from kb_client.files.formats.running_lines import without_running_lines
+from kb_client.files.formats.pdf.hyphenation import join_hyphenated
+from kb_client.files.formats.pdf.layers import hide_layers, is_invisible
+from kb_client.files.formats.pdf.raised import mark_raised
+from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
+from kb_client.files.formats.pdf.running_lines import without_running_lines
+from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.ocr import recognize_page
 from kb_client.files.titles import own_title
 
@@ -115,7 +115,7 @@ def _open_page(document: "PdfDocument", number: int) -> "PdfPage | None":
 
 
 def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
-    from kb_client.files.formats.pdf_annotations import read_annotations
+    from kb_client.files.formats.pdf.annotations import read_annotations
 
     page = _open_page(document, number)
     if page is None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Final
 
-from kb_client.files.formats.moment_formats import show_moment
+from kb_client.files.formats.office.moment_formats import show_moment
 
 _TOKEN: Final = re.compile(
     r"""

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, counted
-from kb_client.files.formats.archive import open_archive
-from kb_client.files.formats.drawings import COMPATIBILITY
-from kb_client.files.formats.equations import MATH, equation_text
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lines
-from kb_client.files.formats.word_numbering import WORD, Numbering
-from kb_client.files.formats.word_paragraph import LeftOut, Notes, ParagraphReader
-from kb_client.files.formats.word_styles import Styles, value_of
+from kb_client.files.formats.office.archive import open_archive
+from kb_client.files.formats.office.drawings import COMPATIBILITY
+from kb_client.files.formats.office.equations import MATH, equation_text
+from kb_client.files.formats.office.word_numbering import WORD, Numbering
+from kb_client.files.formats.office.word_paragraph import LeftOut, Notes, ParagraphReader
+from kb_client.files.formats.office.word_styles import Styles, value_of
+from kb_client.files.formats.tables.rows import BoldRow, HeaderRow, Merged, rows_to_lines
+from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from kb_client.files.formats.column_names import is_column_name
-from kb_client.files.formats.value_kinds import DATA, MEASURED, CellKind, kind_of
+from kb_client.files.formats.tables.column_names import is_column_name
+from kb_client.files.formats.tables.value_kinds import DATA, MEASURED, CellKind, kind_of
 
 CellTexts = tuple[str, ...]
 

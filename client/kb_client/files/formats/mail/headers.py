@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from kb_client.files.extraction import UnreadableDocument
-from kb_client.files.formats.encodings import decode_text
+from kb_client.files.formats.text.encodings import decode_text
 
 _WORD: Final = re.compile(r"=\?([^?\s]+?)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
 _BETWEEN_WORDS: Final = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]+\?[bq]\?)", re.IGNORECASE)

@@ -6,7 +6,7 @@ from ctypes import c_double
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.superscripts import plain_fractions, subscript, superscript
+from kb_client.files.formats.text.superscripts import plain_fractions, subscript, superscript
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage

@@ -14,11 +14,11 @@ from openpyxl.utils.escape import unescape
 from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, counted
-from kb_client.files.formats.archive import open_archive
-from kb_client.files.formats.number_formats import show_value
-from kb_client.files.formats.rows import BoldRow, HeaderRow, Merged, rows_to_lines
-from kb_client.files.formats.sheet_marks import CellRange, SheetMarks, read_marks
-from kb_client.files.formats.superscripts import plain_fractions, struck, subscript, superscript
+from kb_client.files.formats.office.archive import open_archive
+from kb_client.files.formats.office.number_formats import show_value
+from kb_client.files.formats.office.sheet_marks import CellRange, SheetMarks, read_marks
+from kb_client.files.formats.tables.rows import BoldRow, HeaderRow, Merged, rows_to_lines
+from kb_client.files.formats.text.superscripts import plain_fractions, struck, subscript, superscript
 from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, WebLinks
-from kb_client.files.formats.encodings import decode_text
 from kb_client.files.formats.markdown import parse_date
+from kb_client.files.formats.text.encodings import decode_text
 from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def extract_markup(markup: str, warnings: tuple[str, ...] = (), *, web_links: bo
     Raises:
         UnreadableDocument: its elements are nested too deeply.
     """
-    from kb_client.files.formats.html_tables import make_tables_plain
-    from kb_client.files.formats.html_to_markdown import to_markdown
-    from kb_client.files.formats.html_tree import parse_html
-    from kb_client.files.formats.html_visibility import keep_shown, keep_text
+    from kb_client.files.formats.html.tables import make_tables_plain
+    from kb_client.files.formats.html.to_markdown import to_markdown
+    from kb_client.files.formats.html.tree import parse_html
+    from kb_client.files.formats.html.visibility import keep_shown, keep_text
 
     try:
         soup = parse_html(markup)

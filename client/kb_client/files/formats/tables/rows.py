@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
 from typing import Final
 
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.table_header import (
+from kb_client.files.formats.tables.header import (
     BoldRow,
     CellTexts,
     Merged,
@@ -16,7 +15,8 @@ from kb_client.files.formats.table_header import (
     join_names,
     names_fit,
 )
-from kb_client.files.formats.value_kinds import MEASURED, CellKind, kind_of
+from kb_client.files.formats.tables.value_kinds import MEASURED, CellKind, kind_of
+from kb_client.files.formats.text.literal_lines import keep_literal
 
 __all__ = ["BoldRow", "HeaderRow", "Merged", "rows_to_lines"]
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.equations import MATH, equation_text
-from kb_client.files.formats.number_formats import show_value
-from kb_client.files.formats.rows import HeaderRow, rows_to_lines
-from kb_client.files.formats.superscripts import plain_fractions, struck, subscript, superscript
+from kb_client.files.formats.office.equations import MATH, equation_text
+from kb_client.files.formats.office.number_formats import show_value
+from kb_client.files.formats.tables.rows import HeaderRow, rows_to_lines
+from kb_client.files.formats.text.superscripts import plain_fractions, struck, subscript, superscript
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

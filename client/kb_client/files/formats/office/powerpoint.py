@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, counted, join_pages
-from kb_client.files.formats.archive import open_archive
-from kb_client.files.formats.drawings import (
+from kb_client.files.formats.office.archive import open_archive
+from kb_client.files.formats.office.drawings import (
     CHART,
     COMPATIBILITY,
     DIAGRAM,
@@ -20,10 +20,10 @@ from kb_client.files.formats.drawings import (
     paragraph_text,
     shape_text,
 )
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.rows import BoldRow, Merged, rows_to_lines
-from kb_client.files.formats.word import created_at
-from kb_client.files.formats.word_numbering import format_number
+from kb_client.files.formats.office.word import created_at
+from kb_client.files.formats.office.word_numbering import format_number
+from kb_client.files.formats.tables.rows import BoldRow, Merged, rows_to_lines
+from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kb_client.files.formats.drawings import (
+from kb_client.files.formats.office.drawings import (
     CHART,
     COMPATIBILITY,
     DIAGRAM,
@@ -15,11 +15,11 @@ from kb_client.files.formats.drawings import (
     diagram_text,
     is_hidden,
 )
-from kb_client.files.formats.equations import MATH, equation_text
-from kb_client.files.formats.superscripts import plain_fractions, struck, subscript, superscript
-from kb_client.files.formats.symbols import in_symbol_font, is_symbol_font, symbol
-from kb_client.files.formats.word_numbering import WORD, format_number
-from kb_client.files.formats.word_styles import RunFormat, Styles, value_of
+from kb_client.files.formats.office.equations import MATH, equation_text
+from kb_client.files.formats.office.symbols import in_symbol_font, is_symbol_font, symbol
+from kb_client.files.formats.office.word_numbering import WORD, format_number
+from kb_client.files.formats.office.word_styles import RunFormat, Styles, value_of
+from kb_client.files.formats.text.superscripts import plain_fractions, struck, subscript, superscript
 
 if TYPE_CHECKING:
     from docx.opc.part import Part

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
-from kb_client.files.formats.drawings import (
+from kb_client.files.formats.office.drawings import (
     CHART,
     RELATION,
     alternative_text,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.superscripts import subscript
+from kb_client.files.formats.text.superscripts import subscript
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

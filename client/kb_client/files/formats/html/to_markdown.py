@@ -7,9 +7,9 @@ from typing import Any, Final
 from bs4 import NavigableString, Tag
 from markdownify import ATX, MarkdownConverter, should_remove_whitespace_outside  # type: ignore[attr-defined]  # their stubs lack it
 
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.mathml import formula_to_text
-from kb_client.files.formats.superscripts import plain_fractions, subscript, superscript
+from kb_client.files.formats.html.mathml import formula_to_text
+from kb_client.files.formats.text.literal_lines import keep_literal
+from kb_client.files.formats.text.superscripts import plain_fractions, subscript, superscript
 
 _BLOCKS: Final = (
     "address",

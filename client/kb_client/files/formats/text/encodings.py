@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kb_client.files.extraction import UnreadableDocument
-from kb_client.files.formats.encoding_guess import guess_encoding
+from kb_client.files.formats.text.encoding_guess import guess_encoding
 from kb_client.marked_text import find_mark
 
 _SAMPLE_BYTES: Final = 4_096

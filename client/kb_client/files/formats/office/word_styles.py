@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.word_numbering import WORD
+from kb_client.files.formats.office.word_numbering import WORD
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -8,11 +8,11 @@ from email.message import Message
 from typing import Final
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
-from kb_client.files.formats.calendar_event import describe_events
-from kb_client.files.formats.encodings import decode_text
-from kb_client.files.formats.literal_lines import keep_literal
-from kb_client.files.formats.mail_headers import read_date, read_header, read_words
-from kb_client.files.formats.web_page import decode_markup, extract_markup
+from kb_client.files.formats.html.page import decode_markup, extract_markup
+from kb_client.files.formats.mail.calendar_event import describe_events
+from kb_client.files.formats.mail.headers import read_date, read_header, read_words
+from kb_client.files.formats.text.encodings import decode_text
+from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.titles import own_title
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")

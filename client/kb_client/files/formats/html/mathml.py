@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.superscripts import subscript, superscript
+from kb_client.files.formats.text.superscripts import subscript, superscript
 
 if TYPE_CHECKING:
     from bs4 import Tag

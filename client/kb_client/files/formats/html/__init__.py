@@ -1,0 +1,1 @@
+"""Web pages: what a browser shows of them, as Markdown."""

@@ -1,0 +1,1 @@
+"""Mails: the parts that a mail program shows."""

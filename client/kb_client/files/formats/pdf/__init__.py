@@ -1,0 +1,1 @@
+"""PDF: the text of pages, forms and annotations."""

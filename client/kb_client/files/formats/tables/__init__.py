@@ -1,0 +1,1 @@
+"""Rows of cells as lines of text, whatever file they stand in."""
