@@ -266,9 +266,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "titles-of-templates-are-titles",
-        _PROCESS,
-        old='_storable(own_title(printable) or "")',
-        new="_storable(printable)",
+        "client/kb_client/files/titles.py",
+        old="not plain or _OF_PROGRAMS.fullmatch(plain) or ",
+        new="not plain or ",
         caught_by=in_file(_FORMATS, "test_a_title_of_a_template_gives_way_to_the_name_of_the_file"),
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import httpx
@@ -276,6 +277,15 @@ async def test_a_budget_of_tokens_ends_a_run_before_the_call_that_would_exceed_i
     refused = await asked.refused(turn, budget={"max_tokens": 2_100})
     assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
     assert len(await asked.scripted.requests()) == 1
+
+
+async def test_a_budget_that_is_too_small_for_the_first_call_says_how_much_is_enough(asked: Asked) -> None:
+    refused = (await asked.refused({"text": "x"}, budget={"max_tokens": 20})).json()
+    named = re.search(r"Raise `budget` above ([\d,]+) ", refused["detail"])
+    assert named, refused
+    assert await asked.scripted.requests() == []
+    run = await asked.run({"text": "x"}, budget={"max_tokens": int(named[1].replace(",", "")) + 1_000})
+    assert run["answer"] == "x"
 
 
 async def test_a_search_that_fails_after_it_was_charged_counts(

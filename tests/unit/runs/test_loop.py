@@ -47,7 +47,7 @@ def test_the_last_question_comes_without_tools() -> None:
 def test_an_answer_may_be_as_long_as_the_budget_has_left() -> None:
     state, _ = loop.process_completion(START, said("x"), with_tools=False)
     assert decide(state, next_prompt_tokens=984) == AskModel(with_tools=True, max_completion_tokens=1)
-    assert decide(state, next_prompt_tokens=985) == StopRun("max_tokens")
+    assert decide(state, next_prompt_tokens=985) == StopRun("max_tokens", tokens_before_answer=1_000)
 
 
 @pytest.mark.parametrize("schema", [None, SCHEMA])
@@ -64,10 +64,13 @@ def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | N
 
 @pytest.mark.parametrize(
     ("known", "stop"),
-    [({"elapsed_s": 60.0}, "max_seconds"), ({"next_prompt_tokens": 1_001}, "max_tokens")],
+    [
+        ({"elapsed_s": 60.0}, StopRun("max_seconds")),
+        ({"next_prompt_tokens": 1_001}, StopRun("max_tokens", tokens_before_answer=1_001)),
+    ],
 )
-def test_no_question_is_asked_that_its_budget_has_no_room_for(known: dict[str, float], stop: str) -> None:
-    assert decide(START, **known) == StopRun(stop)  # type: ignore[arg-type]  # one of the literals
+def test_no_question_is_asked_that_its_budget_has_no_room_for(known: dict[str, float], stop: StopRun) -> None:
+    assert decide(START, **known) == stop
 
 
 def test_tokens_of_all_questions_count() -> None:
@@ -75,7 +78,7 @@ def test_tokens_of_all_questions_count() -> None:
     for _ in range(60):
         state, _ = loop.process_completion(state, said("x"), with_tools=False)
     assert state.tokens == 900
-    assert decide(state, next_prompt_tokens=101) == StopRun("max_tokens")
+    assert decide(state, next_prompt_tokens=101) == StopRun("max_tokens", tokens_before_answer=1_001)
 
 
 def test_an_answer_is_the_end() -> None:

@@ -86,6 +86,8 @@ class StopRun:
     """Stop without an answer, because a limit of the budget is reached."""
 
     limit: RunLimit
+    tokens_before_answer: int | None = None
+    """Tokens that were used and that the next prompt has by estimate; None for other limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def decide_request(
         return StopRun("max_seconds")
     left = limits.max_tokens - state.tokens - next_prompt_tokens
     if left < 1:
-        return StopRun("max_tokens")
+        return StopRun("max_tokens", tokens_before_answer=state.tokens + next_prompt_tokens)
     with_tools = (
         bool(state.tools) and state.may_call and not state.is_repair and state.iterations < limits.max_iterations
     )

@@ -37,13 +37,23 @@ class RunCancelled(RequestError):
         super().__init__(409, "run-cancelled", "The run was cancelled with POST /runs/{run_id}/cancel.")
 
 
-def run_budget_exhausted(limit: RunLimit) -> RequestError:
-    """Build the problem of a run that used up one of its limits before it had an answer."""
+def run_budget_exhausted(limit: RunLimit, tokens_before_answer: int | None = None) -> RequestError:
+    """Build the problem of a run that used up one of its limits before it had an answer.
+
+    Args:
+        limit: Limit that is used up.
+        tokens_before_answer: Tokens that were used and that the next prompt has, if they are the reason.
+    """
+    remedy = (
+        "Raise `budget`"
+        if tokens_before_answer is None
+        else f"Raise `budget` above {tokens_before_answer:,} (what was used, and the next prompt by a rather high "
+        "estimate) by what the answer needs"
+    )
     return RequestError(
         422,
         "run-budget-exhausted",
-        f"The run has used up its budget ({limit}) without a complete answer. Raise `budget`, or ask a "
-        "narrower question.",
+        f"The run has used up its budget ({limit}) without a complete answer. {remedy}, or ask a narrower question.",
         extra={"budget": limit},
     )
 

@@ -176,7 +176,7 @@ class RunExecution:
             next_prompt_tokens=estimate_message_tokens([*self._state.messages, *self._tool_schemas]),
         )
         if isinstance(action, StopRun):
-            raise run_budget_exhausted(action.limit)
+            raise run_budget_exhausted(action.limit, action.tokens_before_answer)
         must_search = self._must_search
         attributes = {"kb.iteration": self._state.iterations + 1, "kb.with_tools": action.with_tools}
         with tracing.span(spans.RUN_TURN, attributes) as span:
