@@ -99,7 +99,9 @@ class Oracle:
         problems += await self._strays(system)
         problems += await self._jobs(system)
         problems += await self._charges(system)
-        problems += await self._dead_letters(system)
+        letters = await system.kafka.read(topics.DEAD_LETTERS)
+        problems += await self._dead_letters(system, letters)
+        problems += self._rejections(letters, outcomes)
         return problems
 
     async def _knowledge_base(self, system: SystemUnderTest, kb_id: str) -> list[OracleFinding]:
@@ -226,9 +228,9 @@ class Oracle:
             for ledger_id in (announced.keys() | stored.keys()) - charged_by_now.keys() - self.forgotten_charges
         ]
 
-    async def _dead_letters(self, system: SystemUnderTest) -> list[OracleFinding]:
+    async def _dead_letters(self, system: SystemUnderTest, letters: Sequence[ConsumedMessage]) -> list[OracleFinding]:
         # A crash between the dead letter and the offset writes it twice.
-        buried = {await read_body(system, letter) for letter in await system.kafka.read(topics.DEAD_LETTERS)}
+        buried = {await read_body(system, letter) for letter in letters}
         if self.forgotten_charges:
             # Letters of the lost database, whose records were sent again.
             buried.discard(b"")
@@ -239,6 +241,24 @@ class Oracle:
                 if value not in buried
             ),
             *(OracleFinding("a good message is among the dead letters") for _ in buried.difference(self.malformed)),
+        ]
+
+    def _rejections(
+        self, letters: Sequence[ConsumedMessage], outcomes: Sequence[ConsumedMessage]
+    ) -> list[OracleFinding]:
+        """Check that each refused record is announced once, however often its dead letter was written."""
+        announced: defaultdict[str, set[str]] = defaultdict(set)
+        for message in map(read_json, outcomes):
+            if message["type"] == "document.rejected.v1" and message["data"].get("dead_letter_id"):
+                announced[message["data"]["dead_letter_id"]].add(message["id"])
+        refused = {letter.headers["x-dead-letter-id"]: letter for letter in letters}
+        return [
+            OracleFinding(
+                f"was refused and is announced {len(announced[letter_id])} times",
+                (letter.key or b"").decode().rpartition("/")[2] or None,
+            )
+            for letter_id, letter in refused.items()
+            if len(announced[letter_id]) != 1 and not (self.forgotten_charges and not announced[letter_id])
         ]
 
 

@@ -448,6 +448,15 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "refusal-is-announced-again-after-a-crash",
+        _DEAD_LETTERS,
+        old="ObjectId(letter.letter_id[:_OBJECT_ID_DIGITS])",
+        new="ObjectId()",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS, "test_dead_letters_that_come_together_are_stored_and_announced_together_each_once"
+        ),
+    ),
+    Mutant(
         "batch-that-is-taken-over-begins-again",
         _ENTRIES,
         old="if (known := find_outcome(position)) is not None:",

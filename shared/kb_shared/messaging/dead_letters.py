@@ -18,6 +18,7 @@ from bson import ObjectId
 from kb_contracts import topics
 from kb_contracts.event_forms import EventHeaders, read_events_leniently
 from kb_contracts.outcomes import DocumentRejected
+from kb_shared import failpoints
 from kb_shared.concurrency.batch_writer import BatchWriter
 from kb_shared.errors import MessageRefused
 from kb_shared.kafka.producer import Producer, ProducerMessage
@@ -86,8 +87,11 @@ class DeadLetterPublisher:
         owner = await self._find_owner(record)
         letter = self._letter(record, reason, _shorten(detail), owner=owner)
         await self._file(Filing(letter, record.value))
+        await failpoints.reach("dead_letter.after_filing")
         await self._publish_dead_letter(record, letter)
+        await failpoints.reach("dead_letter.after_publishing")
         await self._announce_rejection(record, letter)
+        await failpoints.reach("dead_letter.after_announcing")
 
     async def _publish_dead_letter(self, record: Record, letter: DeadLetter) -> None:
         refused = "too-large"
