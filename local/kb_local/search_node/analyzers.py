@@ -25,8 +25,6 @@ SNOWBALL_LANGUAGES = (
     *("armenian", "basque", "catalan", "danish", "dutch", "finnish", "french", "german", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish"),
 )
-# Lucene has the older rules for Dutch, which Snowball calls so today.
-STEMMERS = {"dutch": "dutch_porter"}
 # Atlas has these, too: they are distinguished from unknown names.
 UNSUPPORTED_LANGUAGES = (
     *("arabic", "bengali", "brazilian", "bulgarian", "chinese", "cjk", "czech", "galician", "greek", "hindi"),
@@ -119,7 +117,7 @@ def _english(word: str) -> str | None:
 
 def stemmer(name: str) -> Callable[[str], str]:
     """Return the stemmer of this name in Lucene's Snowball."""
-    stem_word: Callable[[str], str] = Stemmer.Stemmer(STEMMERS.get(name, name)).stemWord
+    stem_word: Callable[[str], str] = Stemmer.Stemmer(name).stemWord
     return stem_word
 
 

@@ -53,9 +53,6 @@ _WORD: Final = re.compile(
 # NFKC_Casefold leaves them out.
 _IGNORED: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _POSSESSIVE: Final = re.compile("['\u2019]s$")
-_STEMMERS: Final = {"english": "porter", "dutch": "dutch_porter"}
-"""Names of Snowball's stemmers that work as those of Lucene, where they differ from the language."""
-
 TermOf = Callable[[str], str | None]
 
 
@@ -151,7 +148,8 @@ def _terms(analyzer: str) -> _KnownTerms:
     language = analyzer.removeprefix("lucene.")
     if language == "standard":
         return _KnownTerms(lambda word: _unless_stop_word(_fold(word)))
-    stem = Stemmer.Stemmer(_STEMMERS.get(language, language)).stemWord
+    # Lucene's analyzer of English has the older stemmer.
+    stem = Stemmer.Stemmer("porter" if language == "english" else language).stemWord
     if language == "english":
         return _KnownTerms(lambda word: _english(word, stem))
     if language in ELISIONS:
