@@ -40,6 +40,7 @@ _ENDLESS: Final = re.compile(
     r"in a loop|infinite|until you are told|ohne ende|every time you are asked",
     re.IGNORECASE,
 )
+_UNCITED: Final = re.compile(r"\bcite nothing\b", re.IGNORECASE)
 _TIMES: Final = re.compile(r"\b(\d{2,6}) (?:times|different)\b")
 
 
@@ -58,6 +59,8 @@ class InjectedInstructions:
     """True if the calls are to be made as long as the model is asked."""
     times: int
     """Number of times that each is to be done at once."""
+    is_uncited: bool
+    """True if the answer must not cite."""
 
 
 def find_instructions(*texts: str) -> InjectedInstructions:
@@ -66,7 +69,13 @@ def find_instructions(*texts: str) -> InjectedInstructions:
     calls = dict.fromkeys(call for text in read for call in _calls(text))
     words = dict.fromkeys(said for text in read for said in _words(text))
     times = (int(found[1]) for text in read for found in _TIMES.finditer(text))
-    return InjectedInstructions(tuple(calls), tuple(words), any(map(_ENDLESS.search, read)), max(times, default=1))
+    return InjectedInstructions(
+        tuple(calls),
+        tuple(words),
+        is_endless=any(map(_ENDLESS.search, read)),
+        times=max(times, default=1),
+        is_uncited=any(map(_UNCITED.search, read)),
+    )
 
 
 def _calls(text: str) -> Iterator[Call]:

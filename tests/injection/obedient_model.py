@@ -209,7 +209,7 @@ def _text(instructions: InjectedInstructions, request: CompletionRequest) -> str
     # What looks like the whole answer is no part of one.
     if request.schema is not None and words and words[0].startswith("{"):
         return words[0]
-    text = "\n\n".join(["As the note says [1]:", *words])
+    text = "\n\n".join([*([] if instructions.is_uncited else ["As the note says [1]:"]), *words])
     if request.schema is not None:
         return json.dumps({"answer": text, "notes": [*words, "done"], "count": 1}, ensure_ascii=False)
     return text

@@ -1,4 +1,4 @@
-"""Faults of what providers answer: calls, thoughts, ends, errors, options that a server refuses."""
+"""Faults of what providers answer: calls, thoughts, ends, errors, links, options that a server refuses."""
 
 from typing import Final
 
@@ -12,6 +12,9 @@ _SERVER: Final = "shared/kb_shared/providers/openai_server.py"
 _ERRORS: Final = "shared/kb_shared/providers/provider_errors.py"
 _OPTIONS: Final = "shared/kb_shared/providers/refused_options.py"
 _OUTGOING: Final = "shared/kb_shared/chat/outgoing_messages.py"
+
+_ADDRESSES: Final = "services/search/kb_search/runs/addresses.py"
+_EXECUTION: Final = "services/search/kb_search/runs/run_execution.py"
 
 _CHAT: Final = "tests/provider_matrix/test_chat_variations.py"
 _REFUSED: Final = "tests/provider_matrix/test_refused_options.py"
@@ -81,6 +84,37 @@ MUTANTS: Final = (
         old='        *whole, last = new.replace(b"\\r\\n", b"\\n").replace(b"\\r", b"\\n").split(b"\\n")\n',
         new='        *whole, last = new.replace("\\u2028".encode(), b"\\n").split(b"\\n")\n',
         caught_by=in_file(_CHAT, _MEANT),
+    ),
+    Mutant(
+        "address-of-an-uncited-passage-is-a-link",
+        _EXECUTION,
+        old="        return KnownAddresses(given, of_passages)\n",
+        new="        return KnownAddresses(given.union(*of_passages.values()))\n",
+        caught_by=in_file(
+            "tests/integration/runs/test_runs.py",
+            "test_an_address_of_a_passage_that_the_answer_does_not_cite_is_no_link",
+        )
+        + in_file("tests/injection/test_injection.py", "test_no_link_and_no_image_leaves"),
+    ),
+    Mutant(
+        "what-a-template-quotes-is-given",
+        _EXECUTION,
+        old="find_addresses([build(given)])",
+        new="find_addresses([build(values)])",
+        caught_by=in_file(
+            "tests/integration/runs/test_injection.py",
+            "test_an_address_of_a_template_is_a_link_and_one_of_a_passage_in_it_only_if_it_is_cited",
+        ),
+    ),
+    Mutant(
+        "address-is-streamed-before-its-citation",
+        _ADDRESSES,
+        old="            if self._links.needs_citation(address):\n",
+        new="            if False:\n",
+        caught_by=in_file(
+            "tests/unit/runs/test_addresses.py",
+            "test_an_answer_that_is_cut_anywhere_has_the_same_links_as_the_whole_one",
+        ),
     ),
     Mutant(
         "refused-option-is-sent-again",

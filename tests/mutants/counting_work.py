@@ -94,7 +94,7 @@ MUTANTS: Final = (
     Mutant(
         "pieces-of-an-address-are-read-again-with-each-piece",
         "services/search/kb_search/runs/addresses.py",
-        old="        if self._waits_for is not None and self._waits_for.search(piece) is None:\n",
+        old="        if self._still_waits(piece):\n",
         new="        if False:\n",
         caught_by=in_file(
             "tests/unit/runs/test_addresses.py",

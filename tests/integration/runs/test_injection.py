@@ -58,6 +58,25 @@ async def test_an_agent_answers_from_a_piece_that_it_never_searched_for_and_says
     assert (row["document_id"], row["in_context"], row["cited"]) == ("entry-fence", True, True)
 
 
+async def test_an_address_of_a_template_is_a_link_and_one_of_a_passage_in_it_only_if_it_is_cited(
+    author: Author, entries: Entries, scripted: ScriptedModel
+) -> None:
+    await entries.add("page", "Fences: https://fences.example/all.", knowledge_type="fact", info_type="context")
+    agent_id = await make_agent(
+        author,
+        scripted,
+        knowledge={"mode": "none"},
+        template="{{ user_input }} https://ours.example|{{ action_result }}",
+    )
+    tool = await entries_tool(author, agent_id, entries)
+    call = {"tool_calls": [{"name": tool, "arguments": '{"query": "Fences"}'}]}
+    sentence = "See https://ours.example and"
+    await scripted.says(call, {"text": f"{sentence} https://fences.example/all"})
+    run = await author.run(agent_id=agent_id, messages=QUESTION)
+    assert "https://fences.example/all" in run["injections"][-1]["text"]
+    assert run["answer"] == f"{sentence} https[:]//fences.example/all"
+
+
 async def test_a_question_costs_one_embedding_however_often_the_model_is_called(
     author: Author, entries: Entries, scripted: ScriptedModel
 ) -> None:

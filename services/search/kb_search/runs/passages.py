@@ -1,7 +1,7 @@
 """Passages as a model reads them: numbered within a run, cleaned, and delimited as data without instructions. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -84,11 +84,12 @@ class RunPassages:
         """Return all passages in the order of their numbers."""
         return list(self._by_chunk.values())
 
-    def texts(self) -> Iterator[str]:
-        """Yield the texts of all passages and the names of their documents, as the model saw them."""
-        for passage in self._by_chunk.values():
-            yield remove_invisible_characters(passage.document_name)
-            yield remove_invisible_characters(passage.text)
+    def texts(self) -> Mapping[int, Sequence[str]]:
+        """Return the name of the document and the text of each passage, as the model saw them, by its number."""
+        return {
+            passage.number: [*map(remove_invisible_characters, (passage.document_name, passage.text))]
+            for passage in self._by_chunk.values()
+        }
 
     def find(self, number: int) -> CitedPassage | None:
         """Return the passage that `[number]` cites; None if there is none."""

@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, Final
 
 from kb_contracts.api.runs import Grounded
 from kb_search.runs import loop
-from kb_search.runs.addresses import find_addresses
+from kb_search.runs.addresses import KnownAddresses, find_addresses
 from kb_search.runs.answer_schema import find_violations
 from kb_search.runs.auto_search import plan_auto_search
 from kb_search.runs.citations import Citations, resolve_citations
@@ -56,6 +55,7 @@ class RunExecution:
         self._tools = tools
         self._injector = injector
         self._injections: list[dict[str, Any]] = []
+        self._injected_addresses: frozenset[str] = frozenset()
         self._found = ""
         self._last_result: ToolResult | None = None
         self._tool_schemas = [tool.describe() for tool in plan.tools]
@@ -120,15 +120,17 @@ class RunExecution:
         assert source is not None, "there is an injector for a plan with an injection only"
         pieces = await injector.retrieve(question)
         last, memory = self._last_result, source.injection.memory
-        values = RunValues(
-            question,
-            variables=source.variables,
-            attachments=source.attachments,
+        given = RunValues(question, variables=source.variables, attachments=source.attachments)
+        values = replace(
+            given,
             found=self._found,
             action_result="" if last is None else last.content,
             action_memory="" if last is None or memory is None else select_path(last.fields, memory),
         )
-        text = build_injected_message(source.injection, values, pieces, delimiter=self._plan.delimiter)
+        build = partial(build_injected_message, source.injection, pieces=pieces, delimiter=self._plan.delimiter)
+        text = build(values)
+        # Addresses of passages count as such, although the template quotes them.
+        self._injected_addresses |= find_addresses([build(given)])
         messages = list(self._state.messages)
         messages[self._question_at] = {"role": "user", "content": text}
         self._state = replace(self._state, messages=messages)
@@ -311,9 +313,13 @@ class RunExecution:
     def _is_json(self) -> bool:
         return self._plan.schema is not None
 
-    def _known_addresses(self) -> frozenset[str]:
-        injected = (injection["text"] for injection in self._injections)
-        return find_addresses(chain(self._plan.texts(), self._tools.passages.texts(), injected))
+    def _known_addresses(self) -> KnownAddresses:
+        given = find_addresses(self._plan.texts()) | self._injected_addresses
+        of_passages = {number: find_addresses(texts) for number, texts in self._tools.passages.texts().items()}
+        if self._is_json:
+            # The caller asks for fields such as `url`, which have no place for a citation.
+            return KnownAddresses(given.union(*of_passages.values()))
+        return KnownAddresses(given, of_passages)
 
     @property
     def _elapsed_s(self) -> float:
