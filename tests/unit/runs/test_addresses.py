@@ -34,7 +34,11 @@ OF_RUN = KnownAddresses(
     find_addresses([GIVEN]),
     {
         1: find_addresses([f"Book at {BOOKING} or www.ferry.example."]),
-        2: find_addresses([f"See {CANCELLING}, {BOOKING} and {GIVEN}. [Prices](ftp://ferry.example/prices)"]),
+        2: find_addresses(
+            [
+                f"https://ferry.example/by_sea_2 {CANCELLING}, {BOOKING} and {GIVEN}. [Prices](ftp://ferry.example/prices)"
+            ]
+        ),
         3: frozenset[str](),
     },
 )
@@ -165,6 +169,22 @@ def test_a_stream_waits_for_a_citation_only_from_an_address_that_needs_it_and_un
     assert stream.feed(" opens at six [3]. Or") == ""
     assert stream.feed(" seven [1]. More") == f"{BOOKING}, which opens at six [3]. Or seven [1]. More"
     assert stream.feed(f" at {BOOKING}, then") == f" at {BOOKING}, then"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (f"Cancel at {CANCELLING}[2].", f"Cancel at {CANCELLING} [2]."),
+        (f"Cancel at ({CANCELLING}).[1, 2]", f"Cancel at ({CANCELLING}). [1, 2]"),
+        (f"`{CANCELLING}`\u30102\u3011[1]", f"`{CANCELLING}` [2][1]"),
+        (f"{CANCELLING}[2](https://evil.example)", f"{CANCELLING} [2] (https[:]//evil.example)"),
+        ("See https://ferry.example/by_sea_2[2].", "See https://ferry.example/by_sea_2 [2]."),
+        (f"Cancel at {CANCELLING}[3].", f"Cancel at {CANCELLING}[3].".replace("s:", "s[:]")),
+        (f"Cancel at {CANCELLING}[9].", f"Cancel at {CANCELLING}.".replace("s:", "s[:]")),
+    ],
+)
+def test_a_citation_directly_behind_an_address_counts_and_is_no_part_of_the_link(written: str, shown: str) -> None:
+    assert_shown(written, shown)
 
 
 ANSWER_PIECES = st.lists(

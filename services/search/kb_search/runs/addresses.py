@@ -1,6 +1,7 @@
 """Neutralizes addresses in answers: a document may make the model send data to one, by a link or an image. Pure.
 
 - A link or an image of Markdown becomes text followed by its address.
+- A citation that follows an address is set apart from it: programs would make it a part of the link.
 - An address that the run was neither given nor found is changed so that no program makes a link of it:
   `https[:]//example.com`. So is one that only passages have of which the answer cites none.
 - An HTML tag that has attributes, or loads what its text names, is broken: `< img src=...`. So is a link with another
@@ -26,6 +27,8 @@ _BEGINNING: Final = re.compile(r"(https?|ftp|www)\\?([:.])", re.IGNORECASE)
 _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
 """Characters that end an address within other text, such as Markdown."""
 _NO_PART_AT_END: Final = "?!.,:;*_~'\"`|)]}>/"
+_MARK: Final = re.compile(r"\[(?=[1-9])")
+"""Beginning of a citation."""
 _SHORT_END: Final = re.compile(r"/?[^/]{0,4}")
 """Pattern of a short end of an address. A long one could carry data."""
 _DESTINATION: Final = re.compile(r"\](?=[(:])")
@@ -99,13 +102,26 @@ def neutralize_addresses(text: str, known: Container[str]) -> str:
     """Return the text with no link but plain `known` addresses, which a reader has to click."""
 
     def neutralize_address(address: re.Match[str]) -> str:
-        if _without_end(address[0]) in known:
-            return address[0]
-        # Also an address that begins within another one.
-        return _BEGINNING.sub(r"\1[\2]", address[0])
+        for beginning in _beginnings(address[0]):
+            if _without_end(beginning) in known:
+                rest = address[0].removeprefix(beginning)
+                return f"{beginning} {_break_addresses(rest)}" if rest else beginning
+        return _break_addresses(address[0])
 
     written_out = _REFERENCE.sub(_escape_reference, text)
     return _DESTINATION.sub("] ", _TAG.sub(_break_tag, _ADDRESS.sub(neutralize_address, written_out)))
+
+
+def _break_addresses(text: str) -> str:
+    """Break an address, and each that begins within it."""
+    return _BEGINNING.sub(r"\1[\2]", text)
+
+
+def _beginnings(address: str) -> Iterator[str]:
+    """Yield what may be meant as the address: all of it, or what stands before a citation."""
+    yield address
+    if (mark := _MARK.search(address)) is not None:
+        yield address[: mark.start()]
 
 
 def _without_end(address: str) -> str:
@@ -183,9 +199,12 @@ class AddressStreamFilter:
     def _find_uncited(self, text: str, end: int) -> tuple[int, str | None]:
         """Return where the first address before `end` begins that needs a citation, and this address."""
         for found in _ADDRESS.finditer(text, 0, end):
-            address = _without_end(_REFERENCE.sub(_escape_reference, found[0]))
-            if self._links.needs_citation(address):
-                return found.start(), address
+            written_out = _REFERENCE.sub(_escape_reference, found[0])
+            for address in map(_without_end, _beginnings(written_out)):
+                if address in self._links:
+                    break
+                if self._links.needs_citation(address):
+                    return found.start(), address
         return end, None
 
 

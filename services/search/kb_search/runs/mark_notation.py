@@ -61,6 +61,7 @@ _GOES_ON: Final = re.compile(r"[A-Za-z0-9_]|[ \t]?=|\([^A-Za-z/#.<]")
 _LAST_WORD: Final = re.compile(r"\w{1,40}\Z")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]|\w*(?:_|\d[^\W\d]|[^\W\d]\d|[a-z][A-Z])\w*", re.ASCII)
 _ELEMENT_BEHIND: Final = re.compile(r"\w\[[^\[\]]{1,9}\]\Z")
+_ADDRESS_BEHIND: Final = re.compile(r"(?:https?://|www\.)\S{0,60}\Z", re.IGNORECASE)
 _OPERATOR_BEHIND: Final = re.compile(r"(?:[=\u2208\u2264\u2265]|\\[a-z]+|\w\(|\{[^{}]{0,50}\"\s?:)\s?\Z", re.IGNORECASE)
 """An operator, a command of LaTeX, the beginning of arguments or a name in JSON."""
 _QUOTE_OPENS: Final = re.compile(r"(?:^|\s)[\"'\u201c\u201e\u00ab\u2018(]\Z")
@@ -223,7 +224,8 @@ def _is_part_of_text(found: re.Match[str], before: str, *, after: str, is_known:
     if _ELEMENT_BEHIND.search(before) or _OPERATOR_BEHIND.search(before):
         return True
     word = _LAST_WORD.search(before)
-    if word is not None and (_IDENTIFIER.fullmatch(word[0]) or (word[0].isdigit() and not is_known)):
+    is_named = word is not None and (_IDENTIFIER.fullmatch(word[0]) or (word[0].isdigit() and not is_known))
+    if is_named and not (is_known and _ADDRESS_BEHIND.search(before)):
         return True
     if not is_known and _QUOTE_OPENS.search(before):
         return True
