@@ -117,6 +117,22 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "powers-are-citations",
+        "services/search/kb_search/runs/raised_numbers.py",
+        old='behind is None or behind["measure"] is not None or ',
+        new="behind is None or ",
+        caught_by=in_file(
+            "tests/unit/runs/test_marks.py", "test_brackets_that_are_part_of_the_text_stay_and_cite_nothing"
+        ),
+    ),
+    Mutant(
+        "names-in-brackets-are-citations",
+        "services/search/kb_search/runs/mark_notation.py",
+        old=" or citable.names_any(numbers)",
+        new="",
+        caught_by=in_file("tests/unit/runs/test_marks.py", "test_a_name_that_stands_in_a_passage_is_no_citation"),
+    ),
+    Mutant(
         "refused-option-is-sent-again",
         "shared/kb_shared/chat/provider.py",
         old="        self._habits.note_answer(model.fingerprint, without=refused)\n",

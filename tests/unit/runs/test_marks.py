@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 from kb_search.runs.mark_notation import MORE_THAN_FOUND, CitableNumbers
 from kb_search.runs.marks import MarkStreamFilter, find_numbers, remove_all_marks, remove_unknown_marks
 
-CITABLE = CitableNumbers.of_texts(["The range of the valve is [1, 2] bar.", "Rule [1, 9] of the club."])
+CITABLE = CitableNumbers.of_texts(
+    ["The range of the valve is [1, 2] bar.", "Rule [1, 9] of the club. Booms\u00b2 at [S3]."]
+)
 """Two passages."""
 PIECES = st.lists(
     st.sampled_from(["[", "]", "1", "9", ",", " ", "\n", "a", "[1]", "[9]", " [9]", "mast", "0", "=", "(", ")", "$"])
     | st.sampled_from(["`", "``", "```", "~~~", "\\", "&", "#91;", "&#93;", "lbrack;", "{1}", "(1).", "[^1]", "[2-1]"])
     | st.sampled_from(["\u3010", "\u3011", "\u20201", "<sup>", "</sup>", "source ", "-", " and ", ";", "[1-2]", "p. 3"])
-    | st.sampled_from(["<cite>", "</cite>", "see ", "^", ": a.md", "](h", "\\a", '{"a": ']),
+    | st.sampled_from(["<cite>", "</cite>", "see ", "^", ": a.md", "](h", "\\a", '{"a": '])
+    | st.sampled_from(["\u00b9", "\u00b2\u00b3", "\u2070", "\u207b", "[S1]", "S", "(1)(2)", "meter", "per "]),
     max_size=14,
 )
 
@@ -29,6 +32,7 @@ PIECES = st.lists(
         ("sure [source 9] it [^9] is \u30109\u3011.", "sure it is."),
         # What is left must not be another one, nor code.
         ("[[9]9] [4[9]2] [ [9]7]", "[[?]9] [4[?]2] [[?]7]"),
+        ("[9]([9]", "[9]([?]"),
         ("`[9]` ``[9]``` [9]", "`[9]` ``[?]```"),
         # Not every program takes these for code.
         ("``` so [9]", "``` so"),
@@ -67,6 +71,16 @@ def test_a_mark_of_what_was_never_found_is_not_shown_as_one(written: str, shown:
         ("the masts[1] and [[2]] [1][2]", "the masts[1] and [[2]] [1][2]"),
         ("The masts stand [^1^].<cite>2</cite>", "The masts stand [1].[2]"),
         ("The masts stand (see passage 2), [1: sails.pdf], [2 masts and booms.md].", "The masts stand [2], [1], [2]."),
+        (
+            "The masts\u00b9 stand.\u00b2 Both,\u00b9\u00b2 \u201cso\u201d\u00b9",
+            "The masts[1] stand.[2] Both,[1, 2] \u201cso\u201d[1]",
+        ),
+        ("A mast [S1] and [s2], [S1, S2].", "A mast [1] and [2], [1, 2]."),
+        (
+            "The masts stand.(1)(2) So (1) (2).\nThey stand. (2)(1)",
+            "The masts stand.[1, 2] So (1) (2).\nThey stand. [2, 1]",
+        ),
+        ("The masts stand (1)(2).", "The masts stand [1, 2]."),
         ("see [2](https://example.org/a)", "see [2](https://example.org/a)"),
         ("\u5e06\u306f3\u679a\u3067\u3059[1]\u3002", "\u5e06\u306f3\u679a\u3067\u3059[1]\u3002"),
     ],
@@ -97,6 +111,12 @@ def test_a_citation_in_a_usual_notation_is_shown_as_one(written: str, shown: str
         "The valve is [1, 2] bar, by Rule [1, 9] of the club.",
         "\u30104:0\u2020source\u3011",
         "[1, more] [see 1] [] [ ] [x]",
+        "18 m\u00b2 of canvas, mc\u00b2, 10\u00b9\u00b2, x\u00b9, s\u207b\u00b9, 5\u00b2 + 4\u00b2, (a + b)\u00b2",
+        "18 ells\u00b2, per ells\u00b2, Zentimeter\u00b2, sigma\u00b2, side\u00b2 = area\u00b9x",
+        "sail\u00b3, mast \u00b9, mast\u00b9\u207b\u00b2",
+        "Booms\u00b2 are round.",
+        "The S4 stops at [S3], [S9] or (S1), rows_1[S1], S. 1",
+        "(1) reef, (2) set. (1)(9) so. Art. (1)(2), see paragraphs (1)(2), class (1). f(1)(2) is (1)(2)x",
     ],
 )
 def test_brackets_that_are_part_of_the_text_stay_and_cite_nothing(text: str) -> None:
@@ -104,6 +124,11 @@ def test_brackets_that_are_part_of_the_text_stay_and_cite_nothing(text: str) -> 
     assert not set(find_numbers(text, CITABLE)) - {1, 2}
     if "valve" in text or "$" in text or "a[1]" in text or "sqrt" in text or "len" in text or "grades" in text:
         assert list(find_numbers(text, CITABLE)) == []
+
+
+def test_a_name_that_stands_in_a_passage_is_no_citation() -> None:
+    harbour = CitableNumbers.of_texts(["The S1 stops at the harbour.", "So does the s7."])
+    assert remove_unknown_marks("Take the [S1]. It is slow [S2].", harbour) == "Take the [S1]. It is slow [2]."
 
 
 def test_an_invented_number_is_one_only_little_above_those_that_were_found() -> None:
@@ -138,6 +163,8 @@ ANSWERS = st.lists(
             "\n```\nrows[1] [9]\n```\n",
             "it is <sup>1</sup> R&D &#91;2&#93; ",
             "(as said above) [1, p. 3].\n\n- ",
+            "The booms\u00b9 are 14 m\u00b2.\u00b2 ",
+            "So it is (1)(2), or [S2].(1) (2)\n",
             "| a [1] | b [9] |\n",
         ]
     ),

@@ -1,8 +1,8 @@
 """Decides what is a mark of a citation and which passages it names. Pure.
 
-Models write `[1]`, but also `[1-3]`, `[1 and 2]`, `[^1]`, `[source 1]`, `<sup>1</sup>`, `(1)`, or marks in brackets of
-other scripts. These are rewritten as `[1]`, which every client understands. Brackets are also a part of texts:
-`[2019] EWHC`, `[0, 1]`, `a[7]`.
+Models write `[1]`, but also `[1-3]`, `[1 and 2]`, `[^1]`, `[source 1]`, `[S1]`, `<sup>1</sup>`, a raised digit, `(1)`,
+`(1)(2)`, or marks in brackets of other scripts. These are rewritten as `[1]`, which every client understands. Brackets
+are also a part of texts: `[2019] EWHC`, `[0, 1]`, `a[7]`; so are raised digits and names such as `S1`.
 What can be either is a citation only if its number is that of a passage, or little above.
 """
 
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from kb_search.runs.raised_numbers import RAISED_DIGITS, can_cite, without_raising
 
 MORE_THAN_FOUND: Final = 8
 """Distance of an invented number from the greatest one of a passage, at most. A greater one is part of the text."""
@@ -19,20 +21,23 @@ _MAX_NUMBERS: Final = 20
 _OPENING: Final = r"(?:\\?\[|[\u3010\uff3b]|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
 _CLOSING: Final = r"(?:\\?\]|[\u3011\uff3d]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
 _WORD: Final = r"(?:source|passage|document|doc|reference|ref|citation|cite|chunk|result|id|quelle|fundstelle)[sn]?"
-_LABEL: Final = rf"(?:[\^#]|(?:(?:see|siehe)[ ])?{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
+_LETTER: Final = r"s(?=\d)"
+_LABEL: Final = rf"(?:{_LETTER}|[\^#]|(?:(?:see|siehe)[ ])?{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
 _ITEM: Final = rf"(?:{_LABEL})?\d{{1,6}}\^?"
 _TO: Final = r"(?:[-\u2010-\u2014]|to\b|bis\b)"
 _AND: Final = (
     r"(?:[,\u3001\uff0c]\s{0,9}(?:and\b|und\b|&(?![#a-z]))|&(?![#a-z])|[,;\u3001\uff0c\uff1b]|(?:and|und|et|or|y)\b)"
 )
 _ITEMS: Final = rf"{_ITEM}(?>(?:\s{{0,9}}(?:{_TO}|{_AND})\s{{0,9}}{_ITEM}){{0,{_MAX_NUMBERS}}})"
+_CHAIN: Final = rf"{_ITEMS}(?:\)[ ]?\(\d{{1,6}}){{0,9}}"
 _PAGE: Final = r"[,:]?\s{0,3}(?:pp?|pages?|S|Seiten?)\.?\s{0,3}\d{1,5}(?:\s?[-\u2010-\u2014]\s?\d{1,5})?"
 _FILE: Final = r"[,:|]?\s{1,3}[^\[\]\u3010\u3011\uff3b\uff3d\n]{1,60}\.[a-z][a-z0-9]{1,4}"
 _TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE})|{_FILE})"
 
 MARK: Final = re.compile(
     rf"(?P<space>[ \t]?)(?:(?P<square>{_OPENING})\s{{0,30}}(?P<numbers>{_ITEMS})\s{{0,30}}{_TAIL}?\s{{0,30}}{_CLOSING}"
-    rf"|<(?P<tag>sup|cite)>\s?\[?(?P<raised>{_ITEMS})\]?\s?</(?P=tag)>|\((?P<round>{_ITEMS})\)|\{{(?P<curly>\d{{1,6}})\}})",
+    rf"|<(?P<tag>sup|cite)>\s?\[?(?P<raised>{_ITEMS})\]?\s?</(?P=tag)>|\((?P<round>{_CHAIN})\)|\{{(?P<curly>\d{{1,6}})\}}"
+    rf"|(?P<digits>[{RAISED_DIGITS}]{{1,3}}))",
     re.IGNORECASE,
 )
 _BEGUN: Final = (
@@ -42,7 +47,7 @@ _BEGUN: Final = (
 _TAG_BEGUN: Final = r"/?(?:s(?:up?)?|c(?:i(?:te?)?)?)?"
 _BROKEN_OFF: Final = rf"(?:\\|&[#\w]{{0,9}}|<(?:{_TAG_BEGUN})?)"
 UNFINISHED_MARK: Final = re.compile(
-    rf"[ \t]?(?:{_BROKEN_OFF}|(?:{_OPENING}|<(?:sup|cite)>\s?\[?|[({{]){_BEGUN}"
+    rf"[ \t]?(?:{_BROKEN_OFF}|[{RAISED_DIGITS}]{{1,3}}|(?:{_OPENING}|<(?:sup|cite)>\s?\[?|[({{]){_BEGUN}"
     rf"(?:{_BROKEN_OFF}|(?:{_CLOSING}|[)}}])(?:\s?<{_TAG_BEGUN}|\s?</(?:sup|cite)>)?(?:[ \t]|\()?)?)?\Z",
     re.IGNORECASE,
 )
@@ -50,6 +55,7 @@ UNFINISHED_MARK: Final = re.compile(
 
 _PLAIN: Final = re.compile(r"\d+(?:\s*,\s*\d+)*")
 _LABELLED: Final = re.compile(_LABEL, re.IGNORECASE)
+_LETTERED: Final = re.compile(_LETTER, re.IGNORECASE)
 _PARTS: Final = re.compile(rf"(?P<number>\d+)|(?P<to>{_TO})", re.IGNORECASE)
 _RANGE: Final = re.compile(rf"\d\s*{_TO}", re.IGNORECASE)
 _OPEN_BEHIND: Final = re.compile(
@@ -67,6 +73,8 @@ _OPERATOR_BEHIND: Final = re.compile(r"(?:[=\u2208\u2264\u2265]|\\[a-z]+|\w\(|\{
 _QUOTE_OPENS: Final = re.compile(r"(?:^|\s)[\"'\u201c\u201e\u00ab\u2018(]\Z")
 _STATEMENT_BEHIND: Final = re.compile(r"(?P<word>[^\W\d_]{3,40})[\"”»]?\Z")
 _RAISED_BEHIND: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?\"”»)\]])\Z")
+_SENTENCE_BEHIND: Final = re.compile(r"(?P<word>[^\W\d_]{3,40})[.!?][\"”»]?\Z")
+_NEXT_SENTENCE: Final = re.compile(r"\s|\Z")
 _ENDS_STATEMENT: Final = re.compile(r"[.!?\n]|\Z")
 _NUMBERED: Final = frozenset(
     [
@@ -106,10 +114,17 @@ _NUMBERED: Final = frozenset(
         "abschnitt",
         "tabelle",
         "gleichung",
+        "art",
+        "para",
+        "sec",
+        "abs",
+        "ziff",
     ]
 )
 """Words that a number in round brackets belongs to."""
-_BRACKETED: Final = re.compile(r"\[[^\[\]\n]{1,60}\](?!\()")
+_QUOTABLE: Final = re.compile(rf"\[[^\[\]\n]{{1,60}}\](?!\()|[{RAISED_DIGITS}]{{1,3}}")
+_NAME: Final = re.compile(r"\bs\d{1,6}\b", re.IGNORECASE)
+"""Name of something that `[S1]` can mean instead of a passage, such as a train."""
 _LONGEST_WORD: Final = 40
 
 
@@ -119,14 +134,18 @@ class CitableNumbers:
 
     highest: int = 0
     quoted: frozenset[str] = frozenset()
-    """Brackets in the texts of the passages, each with the word before it, without spaces."""
+    """Brackets and raised numbers in the texts of the passages, each with the word before it, without spaces."""
+    names: frozenset[str] = frozenset()
+    """Words such as `S1` in these texts."""
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> "CitableNumbers":
         """Return the numbers of passages with these texts."""
         known = list(texts)
-        brackets = ((text, each) for text in known for each in _BRACKETED.finditer(text))
-        return cls(len(known), frozenset(_with_word(text[: each.start()][-60:], each[0]) for text, each in brackets))
+        found = ((text, each) for text in known for each in _QUOTABLE.finditer(text))
+        quoted = (_with_word(text[max(0, each.start() - 60) : each.start()], each[0]) for text, each in found)
+        names = (name.lower() for text in known for name in _NAME.findall(text))
+        return cls(len(known), frozenset(quoted), frozenset(names))
 
     def has(self, number: int) -> bool:
         """Return whether a passage has this number."""
@@ -137,8 +156,12 @@ class CitableNumbers:
         return 1 <= number <= self.highest + MORE_THAN_FOUND
 
     def quotes(self, before: str, bracket: str) -> bool:
-        """Return whether a bracket stands in a passage behind the same word."""
+        """Return whether a bracket or a raised number stands in a passage behind the same word."""
         return _with_word(before, bracket) in self.quoted
+
+    def names_any(self, numbers: Iterable[int]) -> bool:
+        """Return whether the passages have a name, such as `S1`, with any of these numbers."""
+        return not self.names.isdisjoint(f"s{number}" for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +193,11 @@ def read_mark(found: re.Match[str], *, before: str, after: str, citable: Citable
         after: The next two characters; fewer at the end of the text.
         citable: Numbers of the passages.
     """
+    read = _read_brackets if found["digits"] is None else _read_raised
+    return read(found, before, after=after, citable=citable)
+
+
+def _read_brackets(found: re.Match[str], before: str, *, after: str, citable: CitableNumbers) -> Mark | None:
     body = found["numbers"] or found["raised"] or found["round"] or found["curly"]
     numbers = _read_numbers(body)
     if not numbers or len(found[0]) > MAX_MARK_CHARACTERS or not all(map(citable.may_have, numbers)):
@@ -178,19 +206,32 @@ def read_mark(found: re.Match[str], *, before: str, after: str, citable: Citable
     if not any(map(citable.has, numbers)) and _RANGE.search(body):
         return None
     before += found["space"]
+    is_lettered = _LETTERED.match(body) is not None
+    if is_lettered and (not is_known or found["square"] is None or citable.names_any(numbers)):
+        return None
     if found["square"] is None:
         if (found["tag"] or "").lower() != "cite" and not (is_known and _ends_a_statement(found, before, after=after)):
             return None
-    elif found["square"] not in "\u3010\uff3b" and found["tail"] is None and not _LABELLED.match(body):
+    elif found["square"] not in "\u3010\uff3b" and found["tail"] is None and (is_lettered or not _LABELLED.match(body)):
         if _is_part_of_text(found, before, after=after, is_known=is_known, citable=citable):
             return None
         is_plain = _PLAIN.fullmatch(body) is not None
     return Mark(numbers, found["space"], found[0], is_plain, found["page"] or "")
 
 
+def _read_raised(found: re.Match[str], before: str, *, after: str, citable: CitableNumbers) -> Mark | None:
+    """Return the citation that raised digits are; None if they are a power, or stand so in a passage."""
+    digits = without_raising(found["digits"])
+    numbers = [int(digits)] if citable.has(int(digits)) else list(map(int, digits))
+    if found["space"] or digits.startswith("0") or not all(map(citable.has, numbers)):
+        return None
+    is_one = can_cite(before, after) and not citable.quotes(before, found["digits"])
+    return Mark(numbers, "", found[0], is_plain=False) if is_one else None
+
+
 def needs_place(before: str, after: str) -> bool:
     """Return whether the text around a mark would form another mark, or code, once the mark is removed."""
-    if _OPEN_BEHIND.search(before) or _REFERENCE_BEHIND.search(before):
+    if _OPEN_BEHIND.search(before) or _REFERENCE_BEHIND.search(before) or before.endswith("]("):
         return True
     return after[:1] in {"`", "~"} and before[-1:] in {" ", "\t", "\n", "`", "~", "\\"}
 
@@ -239,9 +280,19 @@ def _ends_a_statement(found: re.Match[str], before: str, *, after: str) -> bool:
         return _RAISED_BEHIND.search(before.rstrip()) is not None
     if found["round"] is not None and _LABELLED.match(found["round"]):
         return True
+    # Several numbers, such as `(1)(2)`, are no item of a list.
+    if found["round"] is not None and ")" in found["round"]:
+        sentence = _SENTENCE_BEHIND.search(before.rstrip(" \t"))
+        if not _takes_number(sentence):
+            return _NEXT_SENTENCE.match(after) is not None
     statement = _STATEMENT_BEHIND.search(before.rstrip(" \t"))
-    is_apart = statement is not None and before[-1:] in {" ", "\t"} and statement["word"].lower() not in _NUMBERED
+    is_apart = before[-1:] in {" ", "\t"} and not _takes_number(statement)
     return is_apart and _ENDS_STATEMENT.match(after) is not None
+
+
+def _takes_number(behind: re.Match[str] | None) -> bool:
+    """Return whether a number in round brackets belongs to what stands behind it: a word such as "section", or none."""
+    return behind is None or not _NUMBERED.isdisjoint({word := behind["word"].lower(), word.removesuffix("s")})
 
 
 def _with_word(before: str, bracket: str) -> str:
