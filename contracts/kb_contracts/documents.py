@@ -62,6 +62,7 @@ TagIds = Annotated[list[Identifier], Field(max_length=MAX_TAGS)]
 
 ReadingWarning = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(storable)]
 """Sentence on what of a file was left out of its text, could not be read, or was assumed."""
+ReadingWarnings = Annotated[tuple[ReadingWarning, ...], Field(max_length=MAX_WARNINGS)]
 
 
 class Page(BaseModel):
@@ -120,7 +121,7 @@ class OcrCompleted(DescribedEvent):
     """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""
     embedding_text: EmbeddingText | None = None
     """Text that is embedded in place of the text, which is then one chunk. Searches show the text."""
-    reading_warnings: Annotated[tuple[ReadingWarning, ...], Field(max_length=MAX_WARNINGS)] | None = None
+    reading_warnings: ReadingWarnings | None = None
     """Sentences of the program that made the text of a file, on what it left out or assumed. They are shown with the
     document."""
 

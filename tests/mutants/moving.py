@@ -123,6 +123,16 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS, _MAIN),
     ),
     Mutant(
+        "import-forgets-what-could-not-be-read",
+        f"{_EXPORT}/imported_documents.py",
+        old="            reading_warnings=line.reading_warnings,\n",
+        new="",
+        caught_by=in_file(
+            _TESTS,
+            "test_what_was_left_out_of_documents_is_shown_after_an_import_until_another_text_or_metadata_come",
+        ),
+    ),
+    Mutant(
         "export-has-documents-of-other-knowledge-bases",
         f"{_EXPORT}/export_kb.py",
         old='        of_kb = {"organization_id": self._key.organization_id, "kb_id": self._key.kb_id, **query}\n',

@@ -74,6 +74,7 @@ class AsyncDocumentBatches:
         pages: Sequence[PageOfText | Mapping[str, int]] | Unset = UNSET,
         content_type: str | Unset | None = UNSET,
         source_digest: str | Unset | None = UNSET,
+        reading_warnings: Sequence[str] | Unset | None = UNSET,
         revision: int | Unset | None = UNSET,
     ) -> None:
         """Add a document; the one that makes a batch full sends it. Arguments as in `documents.upload`."""
@@ -86,6 +87,7 @@ class AsyncDocumentBatches:
                 "pages": pages,
                 "content_type": content_type,
                 "source_digest": source_digest,
+                "reading_warnings": reading_warnings,
                 "revision": revision,
             }
         )

@@ -75,6 +75,7 @@ class SyncDocumentBatches:
         pages: Sequence[PageOfText | Mapping[str, int]] | Unset = UNSET,
         content_type: str | Unset | None = UNSET,
         source_digest: str | Unset | None = UNSET,
+        reading_warnings: Sequence[str] | Unset | None = UNSET,
         revision: int | Unset | None = UNSET,
     ) -> None:
         """Add a document; the one that makes a batch full sends it. Arguments as in `documents.upload`."""
@@ -87,6 +88,7 @@ class SyncDocumentBatches:
                 "pages": pages,
                 "content_type": content_type,
                 "source_digest": source_digest,
+                "reading_warnings": reading_warnings,
                 "revision": revision,
             }
         )

@@ -62,10 +62,16 @@ async def test_the_document_shows_the_warnings_until_metadata_without_them_come(
     assert await shown() == []
 
 
+@pytest.mark.parametrize("in_batch", [False, True], ids=["alone", "in a batch"])
 async def test_the_document_shows_what_of_its_file_could_not_be_read_until_another_text_comes(
-    organization: OrganizationClient,
+    in_batch: bool, organization: OrganizationClient
 ) -> None:
-    await organization.ok("PUT", "/documents/d1", json={**BODY, "reading_warnings": ["2 of 9 pages are pictures"]})
+    warned = {**BODY, "reading_warnings": ["2 of 9 pages are pictures"]}
+    if in_batch:
+        entry = {**warned, "document_id": "d1"}
+        assert (await organization.ok("POST", "/documents:batch", json={"documents": [entry]}))["refused_count"] == 0
+    else:
+        await organization.ok("PUT", "/documents/d1", json=warned)
     await organization.ok("PATCH", "/documents/d1/metadata", json={"metadata": {"year": 2026}})
     await handle(organization)
     shown = (await organization.ok("GET", "/documents/d1"))["warnings"]

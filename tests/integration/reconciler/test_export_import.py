@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kb_api.life_cycle import STEPS
-from kb_contracts.metadata import DateValue, MetadataValue
+from kb_contracts.documents import MetadataChanged, OcrCompleted
+from kb_contracts.metadata import DateValue, MetadataValue, MetadataWarning
 from kb_local.python_server import ModelServerProcess
 from kb_reconciler.export.export_kb import export_knowledge_base
 from kb_reconciler.export.id_mapping import IdMapping
@@ -231,6 +232,49 @@ async def test_events_that_come_after_an_import_win_or_lose_by_their_revision(
     assert changed is not None
     assert changed.text is not None
     assert changed.text.revision == 2
+
+
+async def test_what_was_left_out_of_documents_is_shown_after_an_import_until_another_text_or_metadata_come(
+    tenant: Tenant, target: Tenant, indexer: Replica, tmp_path: Path
+) -> None:
+    kb = await fill(tenant, indexer)
+
+    def pushed(by: Tenant) -> OcrCompleted:
+        return by.ocr("d2", TEXTS["d2"], revision=2).model_copy(update={"reading_warnings": ("4 sheets are hidden",)})
+
+    def described(by: Tenant) -> MetadataChanged:
+        left_out = (MetadataWarning(field="metadata.editors", message="must be text"),)
+        changed = by.described("d2", {"year": 1998}, revision=3)
+        return changed.model_copy(update={"metadata_warnings": left_out})
+
+    await indexer.publish(pushed(tenant), described(tenant))
+    await indexer.work()
+    manifest = await export(kb, tenant.database, tmp_path / "kb.kbx")
+    assert manifest.schema_version == 3, "programs of version 2 refuse it by its version"
+    await import_file(target, tmp_path / "kb.kbx")
+    key = DocumentKey(target.organization_id, "d2")
+    imported = await documents.find(target.database, key)
+    assert imported is not None
+    assert [(each.field, each.message) for each in imported.warnings] == [
+        ("text", "4 sheets are hidden"),
+        ("metadata.editors", "must be text"),
+    ]
+    await indexer.publish(pushed(target), described(target))
+    assert await documents.find(target.database, key) == imported, "the same events are the same state"
+    await indexer.publish(target.ocr("d2", text_of(8), revision=4), target.described("d2", {}, revision=5))
+    changed = await documents.find(target.database, key)
+    assert changed is not None
+    assert changed.warnings == ()
+
+
+async def test_a_file_without_warnings_is_read_by_programs_of_version_2(
+    tenant: Tenant, indexer: Replica, tmp_path: Path
+) -> None:
+    kb = await fill(tenant, indexer)
+    manifest = await export(kb, tenant.database, tmp_path / "kb.kbx")
+    assert manifest.schema_version == 2
+    with zipfile.ZipFile(tmp_path / "kb.kbx") as zipped:
+        assert b"_warnings" not in zipped.read("documents.jsonl")
 
 
 async def test_without_vectors_all_chunks_are_embedded_and_charged(

@@ -87,6 +87,16 @@ def test_a_batch_stays_within_the_size_of_a_request(api: BatchApi, client: Clien
     assert [len(batch) for batch in api.batches] == [4, 4, 1]
 
 
+@pytest.mark.parametrize("length", [10, 600_000])
+def test_what_of_a_file_could_not_be_read_is_sent_with_a_short_and_with_a_long_text(
+    length: int, api: BatchApi, client: Client
+) -> None:
+    with client.documents.in_batches() as batches:
+        batches.put("1", "w" * length, document_name="n", tag_ids=["t"], reading_warnings=["2 pages are pictures"])
+    [sent] = [*api.put, *(each for batch in api.batches for each in batch)]
+    assert sent["reading_warnings"] == ["2 pages are pictures"]
+
+
 def test_a_text_that_is_too_long_for_an_event_is_stored_by_itself(api: BatchApi, client: Client) -> None:
     put_all(client, ["name"], text="w" * 600_000, on_progress=lambda *_: None)
     assert ([len(text) for text in api.stored], api.batches) == ([600_000], [])

@@ -142,6 +142,8 @@ class _Export:
                         self._counts["documents_left_out"] += 1
                         continue
                     member.write_line(_document_line(document))
+                    if document.warnings:
+                        self._schema_version = 3
                     spooled.write(json.dumps([document.document_id, document.text.text_id]).encode() + b"\n")
                     tag_ids.update(document.tag_ids)
                     self._counts["documents"] += 1
@@ -240,6 +242,12 @@ def _document_line(document: Document) -> dict[str, Any]:
     text, metadata = document.text, document.metadata
     assert text is not None, "documents without text are left out"
     assert document.tags is not None, "documents without tags are left out"
+    # Absent unless something was left out, so that programs of version 2 read the other files.
+    warnings: dict[str, Any] = {}
+    if text.reading_warnings:
+        warnings["reading_warnings"] = text.reading_warnings
+    if metadata is not None and metadata.warnings:
+        warnings["metadata_warnings"] = [each.model_dump() for each in metadata.warnings]
     return {
         "document_id": document.document_id,
         "document_name": text.name,
@@ -251,6 +259,7 @@ def _document_line(document: Document) -> dict[str, Any]:
         "text_revision": text.revision,
         "tags_revision": document.tags.revision,
         "metadata_revision": None if metadata is None else metadata.revision,
+        **warnings,
     }
 
 

@@ -74,11 +74,17 @@ class ImportedDocument:
             text_ref=self.text.identity,
             content_type=line.content_type,
             source_digest=line.source_digest,
+            reading_warnings=line.reading_warnings,
         )
         after = apply(before, text, text_id=self.text.identity)
         after = apply(after, TagsChanged(**who, revision=revision(line.tags_revision), tag_ids=list(self.tag_ids)))
         if line.metadata is not None and line.metadata_revision is not None:
-            metadata = MetadataChanged(**who, revision=revision(line.metadata_revision), metadata=line.metadata)
+            metadata = MetadataChanged(
+                **who,
+                revision=revision(line.metadata_revision),
+                metadata=line.metadata,
+                metadata_warnings=line.metadata_warnings,
+            )
             after = apply(after, metadata)
         return after
 

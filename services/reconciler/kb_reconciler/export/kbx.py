@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from kb_contracts.api.knowledge_bases import TextAnalyzer
 from kb_contracts.cloudevents import Moment
-from kb_contracts.documents import EmbeddingText, Page, Revision, TagIds, Text, fault_of_length
+from kb_contracts.documents import EmbeddingText, Page, ReadingWarnings, Revision, TagIds, Text, fault_of_length
 from kb_contracts.identifiers import Identifier
-from kb_contracts.metadata import Metadata
+from kb_contracts.metadata import Metadata, MetadataWarnings
 from kb_contracts.reasons.field_reasons import wrong_field
 from kb_contracts.text_rules import storable
 
@@ -163,6 +163,9 @@ class DocumentLine(FileModel):
     text_revision: Revision
     tags_revision: Revision
     metadata_revision: Revision | None
+    reading_warnings: ReadingWarnings | None = None
+    metadata_warnings: MetadataWarnings | None = None
+    """Both are absent unless something was left out, and in files before version 3."""
 
     @model_validator(mode="after")
     def _metadata_has_a_revision(self) -> "DocumentLine":
