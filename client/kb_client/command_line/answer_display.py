@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from kb_client.command_line.output import open_console, visible
-from kb_client.command_line.search import describe_place
+from kb_client.command_line.search import describe_copies, describe_place
 
 if TYPE_CHECKING:
     from kb_contracts.api.run_events import AnswerDelta, RunEvent
@@ -64,7 +64,8 @@ def print_footnotes(citations: "list[CitationView]") -> None:
     console = open_console()
     for citation in sorted(citations, key=lambda each: each.number):
         place = describe_place(citation.source, citation.heading_path, citation.page_start, page_end=citation.page_end)
-        console.print(f"\n[{citation.number}] {', '.join([visible(citation.source), *place])}", soft_wrap=True)
+        known = [visible(citation.source), *place, describe_copies(citation.also_in)]
+        console.print(f"\n[{citation.number}] {', '.join(filter(None, known))}", soft_wrap=True)
         if citation.text:
             console.print(f"    {quote(citation.text)}", style="dim", soft_wrap=True)
 

@@ -15,7 +15,7 @@ from kb_client.unset import UNSET
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kb_contracts.api.search import SearchResult, SearchSeveralResponse
+    from kb_contracts.api.search import PassageCopy, SearchResult, SearchSeveralResponse
 
 _INDENT: Final = "   "
 
@@ -88,7 +88,7 @@ def _heading(number: int, result: "SearchResult", *, kb: str | None) -> "Text":
         *describe_place(result.source, result.heading_path, result.page_start, page_end=result.page_end),
         f"in {visible(kb)}" if kb else "",
         f"{result.score:.2f}",
-        f"also in {', '.join(sorted({visible(each.source) for each in result.also_in}))}" if result.also_in else "",
+        describe_copies(result.also_in),
     ]
     heading.append("".join(f"  {each}" for each in details if each), style="dim")
     return heading
@@ -109,6 +109,12 @@ def _passage(result: "SearchResult") -> "Text":
 
 def _indented(text: str) -> str:
     return visible(text).replace("\n", f"\n{_INDENT}")
+
+
+def describe_copies(also_in: "Sequence[PassageCopy]") -> str:
+    """Return the names of other documents with the text of a passage, for people; nothing if there are none."""
+    names = sorted({visible(each.source) for each in also_in})
+    return f"also in {', '.join(names)}" if names else ""
 
 
 def describe_place(

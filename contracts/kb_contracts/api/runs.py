@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from kb_contracts.api.model import NextCursor, ObjectId, StrictModel, example
 from kb_contracts.api.prompt_injection import Attachments, Variables
+from kb_contracts.api.search import PassageCopy
 from kb_contracts.identifiers import Identifier
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.reasons.field_reasons import wrong_field
@@ -75,6 +76,7 @@ _CITATION: Final = {
     "heading_path": ["Leave"],
     "text": "Employees have 30 days of leave a year.",
     "truncated": False,
+    "also_in": [],
 }
 _QUESTION: Final = {"role": "user", "content": "How many days of leave are there?"}
 _RUN: Final = {
@@ -215,6 +217,9 @@ class CitationView(BaseModel):
     heading_path: list[str] = Field(description="Headings above the passage, outermost first.")
     text: str | None = Field(description="Text of the passage, kept with the run.")
     truncated: bool = Field(description="Whether `text` is only the beginning of the passage.")
+    also_in: list[PassageCopy] = Field(
+        default=[], description="Other places with the same text, such as copies of the file, when the run searched."
+    )
     document_deleted: bool = Field(
         default=False, description="Whether the document has been deleted since. The run keeps the text of the passage."
     )

@@ -3,7 +3,6 @@
 from typing import Any
 
 from kb_contracts.api.search import (
-    MAX_COPIES,
     FailedKnowledgeBase,
     KbStatus,
     SearchedKnowledgeBase,
@@ -16,7 +15,6 @@ from kb_search.retrieval.highlighting import Highlighter
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
-from kb_search.retrieval.selection import Hit
 from kb_shared.errors import KbError
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.keys import MembershipKey
@@ -93,16 +91,6 @@ def _status(kb: KnowledgeBase) -> KbStatus:
             return "indexing"
 
 
-def _copy(hit: Hit) -> dict[str, Any]:
-    chunk = hit.chunk
-    return {
-        "kb_id": hit.kb_id,
-        "document_id": chunk["document_id"],
-        "source": chunk["document_name"],
-        "chunk_id": chunk["_id"],
-    }
-
-
 def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
     chunk, hit = result.chunk, result.hit
     return {
@@ -119,7 +107,7 @@ def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
         "document_id": chunk.document_id,
         "chunk_index": chunk.chunk_index,
         "score": round(result.score, 4),
-        "also_in": [_copy(copy) for copy in hit.copies[:MAX_COPIES]] if hit else [],
+        "also_in": result.also_in,
         "relevance": None if hit is None else hit.relevance,
         "is_matched": hit is not None,
         "kb_id": result.kb.kb_id,

@@ -34,6 +34,20 @@ async def test_each_chunk_that_the_model_saw_is_a_row_and_only_cited_ones_count_
     assert all(row["expires_at"] - row["answered_at"] == timedelta(days=90) for row in rows)
 
 
+async def test_a_cited_passage_names_the_copies_of_its_document_as_a_search_does(
+    author: Author, knowledge: Knowledge, scripted: ScriptedModel
+) -> None:
+    await knowledge.index(DocumentToIndex("fence-2019", [FENCE], name="fence (old).md"))
+    await scripted.says({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "So it is [1]."})
+    run = await author.run(messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model=scripted.name)
+    found = await author.ask("POST", f"/knowledge-bases/{knowledge.kb.kb_id}/search", {"query": FENCE, "top_k": 1})
+    [result] = found.json()["results"]
+    assert [each["document_id"] for each in result["also_in"]] == ["fence-2019"]
+    stored = (await author.ask("GET", f"/runs/{run['run_id']}")).json()
+    [cited] = stored["citations"]
+    assert cited["also_in"] == stored["tool_calls"][0]["passages"][0]["also_in"] == result["also_in"]
+
+
 async def test_reports_count_answers_and_what_models_saw_and_name_what_is_never_cited(
     author: Author, knowledge: Knowledge, scripted: ScriptedModel
 ) -> None:

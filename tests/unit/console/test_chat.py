@@ -1,6 +1,7 @@
 """Chat: what is asked of the API, and what a reader sees of an answer while it is written and afterwards."""
 
 import json
+import re
 from html.parser import HTMLParser
 
 import httpx
@@ -102,6 +103,17 @@ async def test_a_page_says_where_answers_come_from_before_it_is_unfolded(
     assert '<strong id="chosen">gone-too</strong>' in (await reader.get(f"{CHAT}?with=gone-too")).text
     about = (await reader.get(f"{CHAT}?document=handbook")).text
     assert '<strong id="chosen">handbook</strong>' in about, "a document alone is a choice too"
+
+
+async def test_a_passage_of_an_answer_names_the_other_documents_that_have_it(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    assert "also in" not in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    [run] = api.answers[f"GET /threads/{THREAD_ID}"]["runs"]
+    copy = {"kb_id": KB_ID, "document_id": "h25", "source": "handbook <2025>.pdf", "chunk_id": "h25:0:0"}
+    run["citations"][0] |= {"also_in": [copy]}
+    page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    assert re.search(r'also in <a href="[^"]*/h25[?]cited=h25[^"]*"><bdi>handbook &lt;2025&gt;.pdf</bdi>', page)
 
 
 async def test_a_conversation_asks_the_api_only_for_what_it_shows(reader: httpx.AsyncClient, api: FakeApi) -> None:

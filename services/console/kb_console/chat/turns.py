@@ -12,6 +12,7 @@ from kb_console.addresses import LIST, page_address
 from kb_console.chat.answer_markup import describe_place, find_cited, render_answer
 from kb_contracts.api.run_events import RunEvent, ToolReturned
 from kb_contracts.api.runs import CitationView, RunFeedback, RunView
+from kb_contracts.api.search import PassageCopy
 from kb_contracts.api.threads import RunOfThread
 from kb_shared.text.whole_characters import whole_characters
 
@@ -36,6 +37,7 @@ class ShownPassage:
     place: str
     address: str
     is_deleted: bool
+    also_in: Sequence[PassageCopy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,13 @@ def _find_not_cited(steps: Sequence[SearchStep], cited: Mapping[int, CitationVie
 
 
 def _to_passage(citation: CitationView, addresses: PassageAddresses) -> ShownPassage:
-    return ShownPassage(citation.number, describe_place(citation), addresses.find(citation), citation.document_deleted)
+    return ShownPassage(
+        citation.number,
+        describe_place(citation),
+        addresses.find(citation),
+        is_deleted=citation.document_deleted,
+        also_in=citation.also_in,
+    )
 
 
 def _texts(values: Any) -> list[str]:

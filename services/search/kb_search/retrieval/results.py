@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kb_contracts.api.search import MAX_COPIES
 from kb_search.retrieval.coalescing import ChunkPosition, group_with_neighbours
 from kb_search.retrieval.context_budget import BudgetedPassage, fit_passages
 from kb_search.retrieval.fusion import best_possible
@@ -27,6 +28,19 @@ class Result:
     """Similarity of the best match of its group, 0 to 1; used to decide what fits into the budget."""
     score: float = 0.0
     """Score of the best match of its group, 1 if that is the first of all in each index; results fall by it."""
+
+    @property
+    def also_in(self) -> list[dict[str, str]]:
+        """Return the fields of `PassageCopy` of the first of the other chunks with the same text."""
+        return [
+            {
+                "kb_id": copy.kb_id,
+                "document_id": copy.chunk["document_id"],
+                "source": copy.chunk["document_name"],
+                "chunk_id": copy.chunk["_id"],
+            }
+            for copy in (self.hit.copies[:MAX_COPIES] if self.hit else ())
+        ]
 
 
 @dataclass(frozen=True, slots=True)

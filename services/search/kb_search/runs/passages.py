@@ -40,6 +40,8 @@ class CitedPassage:
     start: int = 0
     end: int = 0
     heading_path: tuple[str, ...] = ()
+    also_in: tuple[dict[str, str], ...] = ()
+    """Other chunks with the same text."""
 
     def as_citation(self) -> dict[str, Any]:
         """Return the fields that callers get."""
@@ -62,6 +64,7 @@ class CitedPassage:
             "heading_path": list(self.heading_path),
             "text": self.text,
             "truncated": self.truncated,
+            "also_in": list(self.also_in),
         }
 
 

@@ -195,4 +195,5 @@ def _passage_from(result: Result) -> CitedPassage:
         start=chunk.start,
         end=chunk.end,
         heading_path=tuple(chunk.heading_path),
+        also_in=tuple(result.also_in),
     )

@@ -63,6 +63,8 @@ class StoredCitation:
     text: str | None = None
     """Text of the passage as the search returned it."""
     truncated: bool = False
+    also_in: list[dict[str, str]] = field(default_factory=list)
+    """Other chunks with the same text, with the names of their documents."""
 
 
 @dataclass(frozen=True, slots=True)

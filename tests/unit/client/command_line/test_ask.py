@@ -62,3 +62,20 @@ def test_a_person_decides_whether_the_run_searches_first(kb: CommandRunner) -> N
 def test_json_has_what_the_answer_rests_on(kb: CommandRunner) -> None:
     printed = kb(Answering(grounded="none", citations=[]), "ask", "How many days?", "--json").printed
     assert json.loads(printed)["grounded"] == "none"
+
+
+def test_a_cited_passage_is_printed_with_the_other_documents_that_have_it(kb: CommandRunner) -> None:
+    copies = [
+        {"kb_id": "65f1c2a3b4d5e6f708192a3b", "document_id": each, "source": name, "chunk_id": f"{each}:0:0"}
+        for each, name in [
+            ("h25", "handbook 2025.pdf"),
+            ("hb", "copy of\x1b[2J handbook.pdf"),
+            ("h25b", "handbook 2025.pdf"),
+        ]
+    ]
+    [cited] = RUN["citations"]
+    printed = kb(Answering(citations=[cited | {"also_in": copies}]), "ask", "How many days?").printed
+    assert "[1] handbook.pdf, page 3, Leave, also in " in printed
+    assert printed.count("handbook 2025.pdf") == 1
+    assert "\x1b" not in printed
+    assert "also in" not in kb(Answering(), "ask", "How many days?").printed
