@@ -384,7 +384,9 @@ class MessagesRefusedError(HttpUnprocessableContent):
 
     The model's provider refuses the request: its messages are too long, their content is not allowed, or the
     model does not take what it asks for. Or the provider's filter, or the model itself, has refused to
-    answer or to end its answer.
+    answer or to end its answer. With `reason: context-exceeded`, prompt and answer are longer than the
+    model's context; `detail` says by how much, if the server does: send fewer passages or a shorter text,
+    lower `max_output_tokens`, or choose a model with a larger context.
     """
 
 

@@ -21,6 +21,7 @@ KbError
 │   │   ├── ProviderIncompatible  its server does not speak OpenAI's API: correct the address
 │   │   ├── AnswerWithheld   the provider, or the model, refuses to answer, or to end its answer
 │   │   └── BatchRefused     one of the texts, or their number: retry with fewer until the text is found
+│   │       └── ContextExceeded  prompt and answer are longer than the context of a chat model
 │   ├── UnknownModel         no embedding model of this deployment has this name
 │   ├── ModelNotAllowed      the deployment does not allow this chat model
 │   ├── MessageRefused       Kafka refuses this message permanently
@@ -166,6 +167,13 @@ class AnswerWithheld(ProviderRefused):
 
 class BatchRefused(ProviderRefused):
     """Batch that is too large, or contains a text that is too long or not allowed. A single text is the cause."""
+
+
+class ContextExceeded(BatchRefused):
+    """Prompt and answer of a chat model that are longer than its context. `str()` says how long they are."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, error_type="text_refused")
 
 
 class UnknownModel(PermanentError):

@@ -18,6 +18,7 @@ _EXECUTION: Final = "services/search/kb_search/runs/run_execution.py"
 
 _CHAT: Final = "tests/provider_matrix/test_chat_variations.py"
 _REFUSED: Final = "tests/provider_matrix/test_refused_options.py"
+_CONTEXT: Final = "tests/provider_matrix/test_context_limit.py"
 _TEMPLATES: Final = "tests/provider_matrix/test_chat_templates.py"
 _MEANT: Final = "test_an_answer_means_what_its_provider_meant"
 
@@ -159,6 +160,27 @@ MUTANTS: Final = (
         old="    | UNUSABLE_ANSWER_CODES\n",
         new="",
         caught_by=in_file(_REFUSED, "test_what_a_model_wrote_wrongly_is_no_refusal_of_tools"),
+    ),
+    Mutant(
+        "shorter-answer-is-asked-for-after-text-was-heard",
+        "shared/kb_shared/chat/provider.py",
+        old="                if listener is not None and listener.has_heard:\n",
+        new="                if False:\n",
+        caught_by=in_file(_CONTEXT, "test_nothing_is_asked_again_once_text_was_heard"),
+    ),
+    Mutant(
+        "shorter-answer-is-asked-for-without-end",
+        "shared/kb_shared/chat/provider.py",
+        old="limit is not None and request is given and limit.leaves_room",
+        new="limit is not None and limit.leaves_room",
+        caught_by=in_file(_CONTEXT, "test_a_server_that_counts_more_each_time_is_asked_twice"),
+    ),
+    Mutant(
+        "words-of-a-server-say-that-a-key-is-too-long",
+        "shared/kb_shared/providers/context_limit.py",
+        old="    if failure.meaning is not Meaning.BATCH or not (",
+        new="    if not (",
+        caught_by=in_file(_CONTEXT, "test_words_say_nothing_where_the_status_says_something_else"),
     ),
     Mutant(
         "broken-arguments-are-sent-back",

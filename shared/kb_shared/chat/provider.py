@@ -12,12 +12,13 @@ from kb_shared.chat.answers.answer_reader import AnswerReader, MalformedAnswer, 
 from kb_shared.chat.completion import Completion, CompletionRequest, Message
 from kb_shared.chat.models import BundledChatModel, ChatModel
 from kb_shared.chat.outgoing_messages import options_of_messages, outgoing_messages
-from kb_shared.errors import KbError
+from kb_shared.errors import ContextExceeded, KbError
 from kb_shared.observability import spans, tracing
 from kb_shared.observability.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
 from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.context_limit import find_context_limit
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.openai_server import (
     CALL_ERRORS,
@@ -96,7 +97,8 @@ class ChatProvider:
             ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
             ProviderIncompatible: what answers does not speak OpenAI's API.
             AnswerWithheld: the provider or the model refuses to answer.
-            BatchRefused: 400, 413, 422: too long, or not allowed.
+            ContextExceeded: prompt and answer are longer than the model's context.
+            BatchRefused: any other 400, 413, 422: too long, or not allowed.
             ProviderRefused: any other 4xx.
         """
         attributes = call_attributes("chat", model.name, model.route) | {"kb.streamed": on_text is not None}
@@ -139,19 +141,27 @@ class ChatProvider:
     async def _ask(
         self, request: CompletionRequest, model: ChatModel, *, silence: "_Silence", on_text: OnText | None
     ) -> Completion:
-        """Ask, and ask again without the options that the server is found not to know."""
+        """Ask, and ask again without the options that the server is found not to know, or for a shorter answer."""
         refused = self._habits.refused(model.fingerprint)
+        given, listener = request, None if on_text is None else _TextListener(on_text)
         for _ in range(_MOST_ATTEMPTS - 1):
             try:
-                return await self._ask_without(refused, request, model, silence=silence, on_text=on_text)
+                return await self._ask_without(refused, request, model, silence=silence, on_text=listener)
             except _CALL_ERRORS as error:
+                if listener is not None and listener.has_heard:
+                    raise
+                limit = find_context_limit(_failure(error), _words(error))
+                if limit is not None and request is given and limit.leaves_room(request.max_completion_tokens):
+                    # Without a limit where the room is not known: the server then gives the answer what is left.
+                    request = replace(request, max_completion_tokens=limit.room)
+                    continue
                 sent = _options(request, model, refused, is_streamed=on_text is not None)
                 may_guess = not self._habits.has_answered(model.fingerprint)
                 found = find_refused(_failure(error), _words(error), sent=sent, may_guess=may_guess)
                 if not found:
                     raise
                 refused |= found
-        return await self._ask_without(refused, request, model, silence=silence, on_text=on_text)
+        return await self._ask_without(refused, request, model, silence=silence, on_text=listener)
 
     async def _ask_without(
         self,
@@ -250,6 +260,18 @@ _FAILURES: Final[tuple[type[Exception], ...]] = (
 )
 
 
+class _TextListener:
+    """Passes on the text of an answer, after which nothing may be asked again: it would be heard twice."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self.has_heard = False
+        self._on_text = on_text
+
+    async def __call__(self, text: str) -> None:
+        self.has_heard = True
+        await self._on_text(text)
+
+
 class _Silence:
     """The time for which a provider may be silent: each piece of a streamed answer begins it again."""
 
@@ -278,7 +300,9 @@ def _explain(error: Exception, model: ChatModel, *, timeout_s: float) -> tuple[S
             return "2xx", withheld(model.name, str(error))
         case NoAnswer():
             return classified(model.name, failure_of_other_body(error.body, expected="choices"))
-    return classified(model.name, _failure(error))
+    status_class, failure = classified(model.name, _failure(error))
+    limit = find_context_limit(_failure(error), _words(error))
+    return status_class, failure if limit is None else ContextExceeded(limit.describe(model.name))
 
 
 def _failure(error: Exception) -> Failure:

@@ -8,6 +8,7 @@ from kb_shared.chat.models import ChatModel
 from kb_shared.errors import (
     AnswerWithheld,
     BatchRefused,
+    ContextExceeded,
     ModelNotAllowed,
     Parked,
     ProviderIncompatible,
@@ -47,6 +48,14 @@ async def require_model(chat: Chat, organization_id: str, name: str) -> ChatMode
 def map_provider_error(error: ProviderRefused | UnknownModel | ProviderUnavailable | Parked) -> RequestError:
     """Map an error of a call of a model, other than one of a budget. The texts of these errors are ours."""
     match error:
+        case ContextExceeded():
+            return RequestError(
+                422,
+                "messages-refused",
+                f"The request is too long for the model: {error}. Send less (fewer passages, a shorter text or "
+                "conversation), allow a shorter answer (`max_output_tokens`), or choose a model with a larger context.",
+                extra={"reason": "context-exceeded"},
+            )
         case BatchRefused():
             return RequestError(
                 422,

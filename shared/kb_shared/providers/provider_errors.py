@@ -95,14 +95,19 @@ _MEANING_OF_STATUS: Final[Mapping[int, Meaning]] = {
     429: Meaning.RATE_LIMITED,
     504: Meaning.TIMEOUT,
 }
-_QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
-"""Error codes that OpenAI, and compatible providers, send with a 429 that lasts longer than a minute."""
-
-
-_KEY_CODES: Final = frozenset({"API_KEY_INVALID", "invalid_api_key"})
-"""Error codes of a wrong key, which Google sends with a 400."""
+TOO_LONG_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+"""Error codes of a request that is longer than the model's context. llama.cpp's server sends its own with a 500."""
 UNUSABLE_ANSWER_CODES: Final = frozenset({"json_validate_failed", "tool_use_failed"})
 """Error codes of Groq's 400 for what its model wrote, which may be better the next time."""
+_MEANING_OF_CODE: Final[Mapping[str, Meaning]] = {
+    # OpenAI, and compatible providers, send these with a 429 that lasts longer than a minute.
+    **dict.fromkeys(("insufficient_quota", "billing_not_active", "billing_hard_limit_reached"), Meaning.QUOTA),
+    # Google sends these with a 400.
+    **dict.fromkeys(("API_KEY_INVALID", "invalid_api_key"), Meaning.KEY),
+    **dict.fromkeys(TOO_LONG_CODES, Meaning.BATCH),
+    **dict.fromkeys(UNUSABLE_ANSWER_CODES, Meaning.BAD_ANSWER),
+}
+"""Meanings of the code of the body's `error`, whatever the status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +129,9 @@ class Failure:
     def meaning(self) -> Meaning:
         if self.incompatible is not None:
             return Meaning.INCOMPATIBLE
-        if self.code in _QUOTA_CODES:
-            return Meaning.QUOTA
-        if self.code in _KEY_CODES:
-            return Meaning.KEY
-        if self.code in UNUSABLE_ANSWER_CODES or (self.status is not None and self.status < 300):
+        if (of_code := _MEANING_OF_CODE.get(self.code or "")) is not None:
+            return of_code
+        if self.status is not None and self.status < 300:
             return Meaning.BAD_ANSWER
         # A gateway gave up waiting, however litellm classifies it.
         if self.status in {408, 504}:

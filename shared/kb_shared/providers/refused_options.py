@@ -10,7 +10,8 @@ from typing import Final
 import regex
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.providers.provider_errors import UNUSABLE_ANSWER_CODES, Failure
+from kb_shared.providers.context_limit import says_too_long
+from kb_shared.providers.provider_errors import TOO_LONG_CODES, UNUSABLE_ANSWER_CODES, Failure
 
 REMEMBERED_S: Final = 3_600.0
 """Time after which a server is asked with an option again: it may have been updated."""
@@ -30,7 +31,6 @@ _UNRELATED_CODES: Final = frozenset(
     {
         "content_filter",
         "content_policy_violation",
-        "context_length_exceeded",
         "insufficient_quota",
         "model_not_found",
         "string_above_max_length",
@@ -39,9 +39,7 @@ _UNRELATED_CODES: Final = frozenset(
         "API_KEY_INVALID",
     }
     | UNUSABLE_ANSWER_CODES
-)
-_TOO_LONG: Final = regex.compile(
-    r"context[ _-]?(?:length|window|size)|maximum context|too many tokens|prompt is too long"
+    | TOO_LONG_CODES
 )
 _WORDS: Final = {
     "stream_options": r"stream_options|include_usage",
@@ -80,7 +78,7 @@ def find_refused(failure: Failure, said: str, *, sent: Collection[str], may_gues
     """
     if failure.status not in _STATUSES or failure.code in _UNRELATED_CODES or failure.incompatible is not None:
         return frozenset()
-    if _TOO_LONG.search(said.lower()) is not None:
+    if says_too_long(said):
         return frozenset()
     named = next((option for option, words in _PATTERNS.items() if option in sent and words.search(said)), None)
     if named is not None:

@@ -4,7 +4,7 @@
 |---|---|
 | a request error, such as an unknown model | the same |
 | the organization's budget is used up, or the price of the model is not known | as for any request (402, 503) |
-| the provider refuses the messages | 422 `messages-refused` |
+| the provider refuses the messages, or they are too long for the model | 422 `messages-refused` |
 | the provider refuses the key or the model | 503 `provider-refused` |
 | the provider is down, slow or limits its callers | 503 `provider-unavailable` |
 | anything else, such as MongoDB being away | 503 `unavailable` |
