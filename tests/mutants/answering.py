@@ -19,6 +19,7 @@ _EXECUTION: Final = "services/search/kb_search/runs/run_execution.py"
 _CHAT: Final = "tests/provider_matrix/test_chat_variations.py"
 _REFUSED: Final = "tests/provider_matrix/test_refused_options.py"
 _CONTEXT: Final = "tests/provider_matrix/test_context_limit.py"
+_LITELLM: Final = "tests/provider_matrix/test_litellm_routes.py"
 _TEMPLATES: Final = "tests/provider_matrix/test_chat_templates.py"
 _MEANT: Final = "test_an_answer_means_what_its_provider_meant"
 
@@ -160,6 +161,20 @@ MUTANTS: Final = (
         old="    | UNUSABLE_ANSWER_CODES\n",
         new="",
         caught_by=in_file(_REFUSED, "test_what_a_model_wrote_wrongly_is_no_refusal_of_tools"),
+    ),
+    Mutant(
+        "words-of-litellm-decide-what-an-error-in-a-stream-means",
+        "shared/kb_shared/providers/quiet_litellm.py",
+        old="(_answered_status, _status_of_body, _status_of_silence, _status_of_handler)",
+        new="(_answered_status,)",
+        caught_by=in_file(_LITELLM, "test_an_error_in_a_stream_means_what_its_code_says"),
+    ),
+    Mutant(
+        "silence-of-a-provider-is-an-outage",
+        "shared/kb_shared/providers/quiet_litellm.py",
+        old="_status_of_body, _status_of_silence, ",
+        new="_status_of_body, ",
+        caught_by=in_file(_LITELLM, "test_silence_is_a_timeout_also_where_litellm_notices_it"),
     ),
     Mutant(
         "shorter-answer-is-asked-for-after-text-was-heard",

@@ -13,7 +13,7 @@ import httpx
 
 from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
-from kb_shared.providers.provider_errors import Failure, retry_after_s
+from kb_shared.providers.provider_errors import Failure, retry_after_s, status_of_codes
 from kb_shared.providers.public_transport import transport_to_named_addresses
 
 Json: TypeAlias = Mapping[str, Any]
@@ -28,21 +28,6 @@ _ERROR_KEYS: Final = ("error", "errors", "detail", "message", "msg", "base_resp"
 END_OF_STREAM: Final = "[DONE]"
 """Data that a stream ends with, and the key of the piece that stands for it."""
 _STREAM_FIELDS: Final = ("data", "event", "id", "retry")
-_PLACES_OF_CODES: Final = ("code", "type", "status")
-_STATUS_OF_CODES: Final[Mapping[str, int]] = {
-    "authentication_error": 401,
-    "insufficient_quota": 429,
-    "invalid_api_key": 401,
-    "invalid_request_error": 400,
-    "model_not_found": 404,
-    "not_found_error": 404,
-    "overloaded_error": 503,
-    "permission_error": 403,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "server_error": 500,
-}
-"""Statuses that codes of an error stand for, where an error comes with the status 200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +281,8 @@ def failure_of_body(body: Json) -> ServerFailed:
     """Return the failure that a body with the status 200 describes."""
     error = body.get("error")
     described = error if isinstance(error, dict) else body
-    codes = [described.get(place) for place in _PLACES_OF_CODES]
-    status = next((status for status in map(_status_of_code, codes) if status is not None), None)
     words = json.dumps(body, ensure_ascii=False)[:_MOST_WORDS]
-    return ServerFailed(Failure(status=status or 200, code=_code_of(body)), words)
+    return ServerFailed(Failure(status=status_of_codes(described) or 200, code=_code_of(body)), words)
 
 
 def failure_of_other_body(body: Json, *, expected: str) -> Failure:
@@ -311,14 +294,6 @@ def failure_of_other_body(body: Json, *, expected: str) -> Failure:
     ):
         return failure_of_body(body).failure
     return Failure(status=200, incompatible=f"its answer has no `{expected}`")
-
-
-def _status_of_code(code: object) -> int | None:
-    if isinstance(code, str) and code.isdecimal():
-        code = int(code[:4])
-    if isinstance(code, int):
-        return code if 400 <= code <= 599 else None
-    return _STATUS_OF_CODES.get(code) if isinstance(code, str) else None
 
 
 def _failure_of_status(response: httpx.Response, words: str) -> ServerFailed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from kb_shared.errors import (
     AnswerWithheld,
@@ -110,6 +110,23 @@ _MEANING_OF_CODE: Final[Mapping[str, Meaning]] = {
 """Meanings of the code of the body's `error`, whatever the status."""
 
 
+_PLACES_OF_CODES: Final = ("code", "type", "status")
+_STATUS_OF_CODES: Final[Mapping[str, int]] = {
+    "authentication_error": 401,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "invalid_request_error": 400,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "overloaded_error": 503,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+}
+"""Statuses that codes of an error stand for, where an error comes with the status 200."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Facts of a failed call."""
@@ -189,6 +206,20 @@ def _status_class(meaning: Meaning, status: int | None) -> StatusClass:
     if meaning is Meaning.OUTAGE and (status is None or status >= 500):
         return "5xx"
     return "4xx"
+
+
+def status_of_codes(described: Mapping[str, Any]) -> int | None:
+    """Return the status that the codes of an error stand for; None if they stand for none."""
+    codes = [described.get(place) for place in _PLACES_OF_CODES]
+    return next((status for status in map(_status_of_code, codes) if status is not None), None)
+
+
+def _status_of_code(code: object) -> int | None:
+    if isinstance(code, str) and code.isdecimal():
+        code = int(code[:4])
+    if isinstance(code, int):
+        return code if 400 <= code <= 599 else None
+    return _STATUS_OF_CODES.get(code) if isinstance(code, str) else None
 
 
 def bad_answer(model: str, how: str) -> ProviderUnavailable:

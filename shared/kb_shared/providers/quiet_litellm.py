@@ -9,9 +9,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final
 
-from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, retry_after_s
+from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, retry_after_s, status_of_codes
 
 # Read while it is imported: without it litellm fetches its price list from GitHub, with retries.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -81,9 +82,9 @@ def without_its_log() -> Iterator[None]:
 def failure_of(error: Exception) -> Failure:
     """Read an error of litellm, which has a `status_code`: 500 where nothing answered.
 
-    litellm chooses class and status by words of the answer, so the status of the answer itself comes first.
+    litellm chooses class and status by words of the answer, so what the provider itself has said comes first.
     """
-    answered = _answered_status(error)
+    answered = _status_of_provider(error)
     status = answered or getattr(error, "status_code", None)
     return Failure(
         classes=[] if answered else [each.__name__ for each in type(error).__mro__],
@@ -93,26 +94,58 @@ def failure_of(error: Exception) -> Failure:
     )
 
 
-def _answered_status(error: BaseException | None) -> int | None:
-    """Return the status of the answer that an error was made of; None if it was made of none."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        is_original = not type(error).__module__.startswith("litellm")
-        if is_original and isinstance(response, httpx.Response) and response.is_error:
-            return int(response.status_code)
-        error = error.__cause__ or error.__context__
+def _status_of_provider(error: BaseException) -> int | None:
+    """Return the status of the answer that an error was made of, or that its body stands for; None if there is none."""
+    errors = [each for each in _chain(error) if type(each).__module__ != litellm.exceptions.__name__]
+    for find in (_answered_status, _status_of_body, _status_of_silence, _status_of_handler):
+        if (status := next(filter(None, map(find, errors)), None)) is not None:
+            return status
     return None
 
 
-def _code(error: BaseException | None) -> str | None:
-    """Return `error.code` of the provider's answer, which is in one of the causes of litellm's error."""
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it was made of."""
     while error is not None:
-        for answer in (getattr(error, "body", None), _parsed(getattr(error, "message", None))):
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _answered_status(error: BaseException) -> int | None:
+    response = getattr(error, "response", None)
+    # litellm's handlers invent a response where there was none.
+    is_original = not type(error).__module__.startswith("litellm")
+    if is_original and isinstance(response, httpx.Response) and response.is_error:
+        return int(response.status_code)
+    return None
+
+
+def _status_of_body(error: BaseException) -> int | None:
+    """Return the status that stands in an error within an answer of the status 200."""
+    body = getattr(error, "body", None)
+    described = body.get("error", body) if isinstance(body, dict) else None
+    return status_of_codes(described) if isinstance(described, dict) else None
+
+
+def _status_of_silence(error: BaseException) -> int | None:
+    silent = isinstance(error, TimeoutError | httpx.TimeoutException | openai.APITimeoutError)
+    return int(HTTPStatus.REQUEST_TIMEOUT) if silent else None
+
+
+def _status_of_handler(error: BaseException) -> int | None:
+    """Return the status that litellm's handler of the provider read, before litellm looked at words."""
+    status = getattr(error, "status_code", None)
+    # Where no answer has this status, litellm has chosen it for one of 200 that it could not read.
+    return 200 if status == HTTPStatus.UNPROCESSABLE_ENTITY else status if isinstance(status, int) else None
+
+
+def _code(error: BaseException) -> str | None:
+    """Return `error.code` of the provider's answer, which is in one of the causes of litellm's error."""
+    for each in _chain(error):
+        for answer in (getattr(each, "body", None), _parsed(getattr(each, "message", None))):
             described = answer.get("error", answer) if isinstance(answer, dict) else None
             code = described.get("code") if isinstance(described, dict) else None
             if isinstance(code, str):
                 return code
-        error = error.__cause__ or error.__context__
     return None
 
 
