@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.files.case import Case, Expected
+from tests.unit.client.files.strict_files import to_strict
 
 if TYPE_CHECKING:
     from openpyxl import Workbook
@@ -34,6 +35,19 @@ def _excel(
     change(sheet)
     book(workbook)
     return Case(name, ".xlsx", _saved(workbook), shows, hides, warns, title)
+
+
+def _strict_workbook() -> Case:
+    """Return a file in the strict form, in which days and times are written in words."""
+    from openpyxl import Workbook
+
+    workbook = Workbook(iso_dates=True)
+    for row in (["Train", "Day", "Leaves", "Full"], ["Owl", dt.date(2025, 3, 9), dt.time(6, 40), 0.875]):
+        workbook.active.append(row)
+    for cell, code in (("B2", "dd/mm/yyyy"), ("C2", "h:mm"), ("D2", "0.0%")):
+        workbook.active[cell].number_format = code
+    shows = ("Train: Owl", ("Day: 2025-03-09", "Day: 09/03/2025"), "Leaves: 6:40", "Full: 87.5%")
+    return Case("a workbook in the strict form is read", ".xlsx", to_strict(_saved(workbook)), shows)
 
 
 def _saved(workbook: "Workbook") -> bytes:
@@ -329,6 +343,7 @@ SHEETS: Final = [
         "Key no: 7",
         "Returned on",
     ),
+    _strict_workbook(),
     _excel("an empty file is refused", [], warns="no text"),
     _excel(
         "its title names it",

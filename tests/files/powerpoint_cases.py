@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.files.case import Case, Expected
+from tests.unit.client.files.strict_files import to_strict
 
 _TITLE_ONLY: Final = 5
 
@@ -18,6 +19,10 @@ def _slides(
     title: str | None = None,
 ) -> Case:
     """Return a presentation with a slide for each function, which fills it."""
+    return Case(name, ".pptx", _filled(*fill), shows, hides, warns, title)
+
+
+def _filled(*fill: Callable[[Any], object]) -> bytes:
     import pptx
 
     presentation = pptx.Presentation()
@@ -25,7 +30,7 @@ def _slides(
         each(presentation.slides.add_slide(presentation.slide_layouts[_TITLE_ONLY]))
     data = io.BytesIO()
     presentation.save(data)
-    return Case(name, ".pptx", data.getvalue(), shows, hides, warns, title)
+    return data.getvalue()
 
 
 def _all(*changes: Callable[[Any], object]) -> Callable[[Any], None]:
@@ -215,5 +220,14 @@ CASES: Final = [
         title="Rider",
     ),
     _slides("a hash is no heading", _all(_title("Patch"), _box("# dim all")), shows=("Patch", "# dim all")),
+    Case(
+        "a presentation in the strict form is read",
+        ".pptx",
+        to_strict(
+            _filled(_all(_title("Winter tour"), _table(("City", "Seats", "Hall"), ("Ghent", "310", "Red"))), _raised)
+        ),
+        ("Winter tour", "City: Ghent", "Seats: 310", ("10^7 N", "10⁷ N")),
+        title="Winter tour",
+    ),
     _slides("an empty presentation is refused", lambda _: None, warns="no text"),
 ]

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.files.case import Case, Expected
+from tests.unit.client.files.strict_files import to_strict
 from tests.unit.client.files.word_files import paragraph, word_file
 
 _STYLE: Final = '<w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading 1"/></w:style>'
@@ -347,6 +348,28 @@ DOCUMENTS: Final = [
         ("WARNING: hot", "warning: hot"),
     ),
     _word("a comment of a shell is a line", paragraph("# drain the tank"), "# drain the tank"),
+    Case(
+        "a document in the strict form is read",
+        ".docx",
+        to_strict(
+            word_file(
+                paragraph("Rules of the pool", _HEADING)
+                + _numbered("Shower first.")
+                + _p(
+                    _deleted("Run. "),
+                    _run("The pool holds 10"),
+                    _run("6", '<w:vertAlign w:val="superscript"/>'),
+                    _run(" litres."),
+                )
+                + _table(("Lane", "Depth"), ("North", "180"), header=True),
+                styles=_STYLE,
+                numbering=_numbering(("decimal", "%1.")),
+            )
+        ),
+        ("Rules of the pool", "1. Shower first.", ("10^6 litres", "10⁶ litres"), "Lane: North", "Depth: 180"),
+        ("Run.",),
+        title="Rules of the pool",
+    ),
     _word("an empty document is refused", paragraph(""), warns="no text"),
 ]
 

@@ -1,7 +1,9 @@
 """Checks the archives that Word, PowerPoint and Excel files are, before a library unpacks them."""
 
 import io
+import re
 import zipfile
+from contextlib import suppress
 from typing import Final
 
 from kb_client.files.extraction import ExtractOptions, UnreadableDocument
@@ -9,10 +11,16 @@ from kb_client.files.extraction import ExtractOptions, UnreadableDocument
 _OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
 """Beginning of files of Office before 2007, and of encrypted ones."""
 _MACROS: Final = "vbaproject.bin"
+_START: Final = "_rels/.rels"
+"""Member that names the main part of a file."""
+_XML: Final = (".xml", ".rels")
+_STRICT: Final = re.compile(rb"""(?<=["'])http://purl\.oclc\.org/ooxml/(\w+)/""")
+"""Beginning of a name in the strict form of Open XML (ISO 29500-1), which Office offers beside its own."""
+_TRANSITIONAL: Final = rb"http://schemas.openxmlformats.org/\1/2006/"
 
 
 def open_archive(data: bytes, options: ExtractOptions) -> io.BytesIO:
-    """Return the file to read. Nothing is unpacked yet.
+    """Return the file to read, in the form that libraries know. Only one in the strict form is unpacked for that.
 
     Raises:
         UnreadableDocument: it is encrypted or of another format, has macros, or unpacks to more than is allowed.
@@ -35,4 +43,25 @@ def open_archive(data: bytes, options: ExtractOptions) -> io.BytesIO:
         raise UnreadableDocument(
             f"it unpacks to more than {options.limits.unpacked_bytes // 1_000_000} MB", "split it, or export its text"
         )
-    return io.BytesIO(data)
+    return _to_transitional(data)
+
+
+def _to_transitional(data: bytes) -> io.BytesIO:
+    """Return a file with the names that Office gives elements by default, also if it was saved in the strict form."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if not _is_strict(archive):
+            return io.BytesIO(data)
+        renamed = io.BytesIO()
+        with zipfile.ZipFile(renamed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as written:
+            # Of members with one name, libraries read the last.
+            for name in dict.fromkeys(archive.namelist()):
+                content = archive.read(name)
+                written.writestr(name, _STRICT.sub(_TRANSITIONAL, content) if name.endswith(_XML) else content)
+    renamed.seek(0)
+    return renamed
+
+
+def _is_strict(archive: zipfile.ZipFile) -> bool:
+    with suppress(KeyError):
+        return _STRICT.search(archive.read(_START)) is not None
+    return False
