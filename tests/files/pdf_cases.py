@@ -12,6 +12,7 @@ from tests.unit.client.files.pdf_files import (
     make_pdf,
     make_picture_page,
     make_scan,
+    make_turned_page,
     text_field,
 )
 
@@ -29,6 +30,17 @@ def _pdf(
 
 def _lines(*texts: str, top: int = 700, left: int = 72) -> list[Line]:
     return [(left, top - 20 * at, text) for at, text in enumerate(texts)]
+
+
+def _turned(turn: int, *texts: str) -> list[tuple[int, Line]]:
+    """Return lines below each other for a reader who turns the page, which stand beside each other on it."""
+    step = 20 if turn == 90 else -20
+    return [(turn, (300 + step * at, 400, text)) for at, text in enumerate(texts)]
+
+
+def _words(left: int, bottom: int, words: Sequence[str]) -> list[Line]:
+    """Return words of one line that is turned by 180 degrees, each with its place."""
+    return [(left - 45 * at, bottom, word) for at, word in enumerate(words)]
 
 
 def _pages(texts: Sequence[str], *, header: str = "", footer: str = "") -> bytes:
@@ -142,6 +154,37 @@ CASES: Final = [
         "a text with a small picture is a text",
         make_picture_page(_lines("The pond is two metres deep.", "Fish are fed at noon."), share=0.2),
         "The pond is two metres deep.",
+    ),
+    _pdf(
+        "a page in landscape keeps its lines",
+        make_turned_page(*_turned(90, "Crop of June", "Beans 40 kg", "Leeks 12 kg"), rotation=90),
+        "Crop of June Beans 40 kg Leeks 12 kg",
+    ),
+    _pdf(
+        "a table on its side keeps its lines",
+        make_turned_page(
+            (0, (72, 760, "Garden book")),
+            *_turned(270, "Crop of July", "Plums 31 kg", "Pears 25 kg"),
+            (0, (290, 30, "Page 12")),
+        ),
+        "Crop of July Plums 31 kg Pears 25 kg",
+    ),
+    _pdf(
+        "a page that was scanned upside down keeps its words",
+        make_turned_page(*((180, line) for line in _words(540, 90, ("Hoes", "and", "rakes", "are", "lent")))),
+        "Hoes and rakes are lent",
+    ),
+    _pdf(
+        "names of columns on their side are parted",
+        make_turned_page(
+            (90, (205, 600, "Compost")),
+            (90, (265, 600, "Shed")),
+            (90, (325, 600, "Water tap")),
+            *((0, line) for line in [(72, 580, "Plot of the brook"), (200, 580, "yes"), (260, 580, "no")]),
+            *((0, line) for line in [(72, 560, "Plot of the pine"), (200, 560, "no"), (260, 560, "yes")]),
+        ),
+        "Compost Shed Water tap",
+        "Plot of the brook yes no",
     ),
     _pdf(
         "its title names it",

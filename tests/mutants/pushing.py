@@ -74,7 +74,7 @@ MUTANTS: Final = (
     Mutant(
         "hidden-text-of-a-pdf-is-read",
         f"{_FILES}/formats/pdf/document.py",
-        old="text_page.get_text_bounded()",
+        old="text_page.get_text_bounded(*bounds)",
         new="text_page.get_text_range()",
         caught_by=in_file(_FORMATS, "test_text_outside_of_the_page_which_no_reader_sees_is_left_out"),
     ),
@@ -232,9 +232,16 @@ MUTANTS: Final = (
     Mutant(
         "powers-of-ten-are-numbers-of-their-digits",
         f"{_FILES}/formats/pdf/document.py",
-        old="text = mark_raised(text_page, text)",
-        new="pass",
+        old="mark_raised(text_page, part_sideways(text_page, text))",
+        new="part_sideways(text_page, text)",
         caught_by=in_file(_PDF, "test_raised_and_lowered_numbers_are_told_from_digits"),
+    ),
+    Mutant(
+        "pages-are-read-as-they-lie",
+        f"{_FILES}/formats/pdf/turned.py",
+        old="        quarters = counts[0][0] if counts else 0\n",
+        new="        quarters = 0\n",
+        caught_by=in_file(_PDF, "test_lines_of_a_turned_page_keep_their_order_and_their_words"),
     ),
     Mutant(
         "hidden-layers-of-a-pdf-are-read",

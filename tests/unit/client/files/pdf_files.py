@@ -19,6 +19,20 @@ def make_pdf(*pages: Sequence[Line], info: Mapping[str, str] | None = None) -> b
     return assemble([_text_stream(lines) for lines in pages], info=info)
 
 
+def make_turned_page(*texts: tuple[int, Line], rotation: int = 0) -> bytes:
+    """Return a PDF of one page that readers show turned to the right, with texts that are turned to the left.
+
+    Args:
+        texts: each with the degrees by which it is turned, a multiple of 90.
+        rotation: degrees by which the page is turned.
+    """
+    turns = {0: "1 0 0 1", 90: "0 1 -1 0", 180: "-1 0 0 -1", 270: "0 -1 1 0"}
+    shown = " ".join(f"{turns[turn]} {x} {y} Tm ({text}) Tj" for turn, (x, y, text) in texts)
+    made = assemble([f"BT /F1 12 Tf {shown} ET".encode("latin-1")])
+    box = b"/MediaBox [0 0 612 792]"
+    return made.replace(box, box + b" /Rotate %d" % rotation)
+
+
 def make_scan(pixels: bytes, *, width: int, height: int) -> bytes:
     """Return a PDF of one page that is a picture in shades of grey."""
     image = b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8" % (

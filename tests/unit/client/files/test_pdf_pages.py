@@ -14,6 +14,7 @@ from tests.unit.client.files.pdf_files import (
     assemble,
     make_annotated_pdf,
     make_picture_page,
+    make_turned_page,
     text_field,
 )
 
@@ -207,3 +208,22 @@ def test_layers_that_are_hidden_are_left_out_and_counted() -> None:
     parsed = read(assemble([contents.encode()], layers={"walls": True, "notes": False, "scan": True}))
     assert parsed.text == "On each plan\nNorth wall\nRecognized"
     assert parsed.warnings == ("1 hidden layers were left out; show them and save it again to have them",)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize(
+    ("turn", "across", "down"),
+    [(0, (1, 0), (0, -1)), (90, (0, 1), (1, 0)), (180, (-1, 0), (0, 1)), (270, (0, -1), (-1, 0))],
+)
+def test_lines_of_a_turned_page_keep_their_order_and_their_words(
+    turn: int, across: tuple[int, int], down: tuple[int, int], rotation: int
+) -> None:
+    words = [("The", 0, 0), ("ferry", 30, 0), ("sails", 66, 0), ("at", 0, 16), ("noon", 18, 16), ("again", 0, 32)]
+    places: list[Line] = [
+        (300 + across[0] * along + down[0] * below, 400 + across[1] * along + down[1] * below, word)
+        for word, along, below in words
+    ]
+    # Words that are far from the page are not seen, however it is turned.
+    unseen = [(turn, (x + 2_000 * side, y, "unseen")) for side in (-1, 1) for x, y, _ in places[:1]]
+    data = make_turned_page(*((turn, place) for place in places), *unseen, rotation=rotation)
+    assert read(data).text == "The ferry sails\nat noon\nagain"

@@ -13,6 +13,7 @@ from kb_client.files.formats.pdf.layers import hide_layers, is_invisible
 from kb_client.files.formats.pdf.raised import mark_raised
 from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
 from kb_client.files.formats.pdf.running_lines import without_running_lines
+from kb_client.files.formats.pdf.turned import part_sideways, upright_text
 from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.ocr import recognize_page
 from kb_client.files.titles import own_title
@@ -120,24 +121,27 @@ def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
     page = _open_page(document, number)
     if page is None:
         return _ReadPage(kind="blank")
-    hidden = hide_layers(page)
-    text_page = page.get_textpage()
     try:
-        # Text outside of the page, which no reader sees, is not within the bounds.
-        text: str = text_page.get_text_bounded()
-        knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
-        text = mark_raised(text_page, text)
-        text_page.close()
+        hidden = hide_layers(page)
+        text, knows_letters = _read_text(page)
         is_picture = _is_picture(page, text)
         annotations = read_annotations(document, page, number)
     finally:
-        text_page.close()
         page.close()
     plain, shown = _plain(text), [_plain(line) for line in annotations.lines]
     if not knows_letters:
         return _ReadPage("", "no letters", shown, annotations.comments, hidden)
     kind: Literal["text", "blank", "picture"] = "text" if plain.strip() else "blank"
     return _ReadPage(plain, "picture" if is_picture else kind, shown, annotations.comments, hidden)
+
+
+def _read_text(page: "PdfPage") -> tuple[str, bool]:
+    """Return the text of a page itself, and whether its characters are letters that a reader sees."""
+    with upright_text(page) as (text_page, bounds):
+        # Text outside of the page, which no reader sees, is not within the bounds.
+        text: str = text_page.get_text_bounded(*bounds)
+        knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
+        return mark_raised(text_page, part_sideways(text_page, text)), knows_letters
 
 
 def _plain(text: str) -> str:

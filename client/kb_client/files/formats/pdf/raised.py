@@ -45,7 +45,7 @@ def mark_raised(text_page: "PdfTextPage", text: str) -> str:
         text_page: whose characters have places.
         text: of the page, or of a part of it, in the order of its characters.
     """
-    indexes = _find_indexes(text_page, text)
+    indexes = find_indexes(text_page, text)
     written, at = "", 0
     for first, end, shift in _find_shifted(text_page, text, indexes):
         written += text[at:first]
@@ -54,7 +54,7 @@ def mark_raised(text_page: "PdfTextPage", text: str) -> str:
     return plain_fractions(written + text[at:]) if written else text
 
 
-def _find_indexes(text_page: "PdfTextPage", text: str) -> dict[int, int]:
+def find_indexes(text_page: "PdfTextPage", text: str) -> dict[int, int]:
     """Return the index in the page of each character of a text, apart from white space, which pdfium makes up."""
     # It also writes a hyphen at the end of a line in two ways.
     characters = _characters(text_page).replace("\ufffe", "\2")
