@@ -10,6 +10,7 @@ from tests.unit.client.files.pdf_files import (
     assemble,
     make_annotated_pdf,
     make_pdf,
+    make_pdf_with_hyphens,
     make_picture_page,
     make_scan,
     make_turned_page,
@@ -76,6 +77,34 @@ CASES: Final = [
     _pdf("ligatures are letters", make_pdf(_lines(f"The {FI}eld is {FI}ne.")), "The field is fine."),
     _pdf("letters of Windows are read", make_pdf(_lines("Beete für Äpfel \\226 3 \\200")), "Beete für Äpfel – 3 €"),
     _pdf("words are joined over lines", make_pdf(_lines("The green-", "house is warm.")), "The greenhouse is warm."),
+    _pdf(
+        "words are joined over pages",
+        make_pdf(
+            *(
+                [*_lines(text), (280, 30, f"Page {at}")]
+                for at, text in enumerate(("Cut the rasp-", "berries in May, and the black-", "thorn later."), 1)
+            )
+        ),
+        "Cut the raspberries in May, and the blackthorn later.",
+    ),
+    _pdf(
+        "the first of two words with one end keeps its hyphen",
+        make_pdf(
+            _lines(
+                "Sort the fruit by Vor-",
+                "und Nacherntezeit, and write an e-",
+                "mail about the state-of-",
+                "the-art press.",
+            )
+        ),
+        "by Vor- und Nacherntezeit",
+        "an e-mail about the state-of-the-art press.",
+    ),
+    _pdf(
+        "hyphens that a font calls soft are shown",
+        make_pdf_with_hyphens(_lines("From 2025-03-09 by e-mail: cu-", "cumbers."), code=0xAD),
+        "From 2025-03-09 by e-mail: cucumbers.",
+    ),
     _pdf(
         "headers appear once",
         _pages(_PARTS, header="Garden manual"),

@@ -232,9 +232,23 @@ MUTANTS: Final = (
     Mutant(
         "powers-of-ten-are-numbers-of-their-digits",
         f"{_FILES}/formats/pdf/document.py",
-        old="mark_raised(text_page, part_sideways(text_page, text))",
-        new="part_sideways(text_page, text)",
+        old="return mark_raised(text_page, text), ",
+        new="return text, ",
         caught_by=in_file(_PDF, "test_raised_and_lowered_numbers_are_told_from_digits"),
+    ),
+    Mutant(
+        "hyphens-that-a-font-calls-soft-are-removed",
+        f"{_FILES}/formats/pdf/hyphenation.py",
+        old="if _is_drawn(text_page, indexes[place])",
+        new="if False",
+        caught_by=in_file("tests/files/test_corpus.py", "test_a_text_has_what_a_person_sees"),
+    ),
+    Mutant(
+        "the-foot-of-a-page-ends-its-last-word",
+        f"{_FILES}/formats/pdf/hyphenation.py",
+        old="_FARTHEST_LINE: Final = 3\n",
+        new="_FARTHEST_LINE: Final = 3_000\n",
+        caught_by=in_file("tests/files/test_corpus.py", "test_a_text_has_what_a_person_sees"),
     ),
     Mutant(
         "pages-are-read-as-they-lie",

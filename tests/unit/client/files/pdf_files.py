@@ -19,6 +19,16 @@ def make_pdf(*pages: Sequence[Line], info: Mapping[str, str] | None = None) -> b
     return assemble([_text_stream(lines) for lines in pages], info=info)
 
 
+def make_pdf_with_hyphens(*pages: Sequence[Line], code: int) -> bytes:
+    """Return a PDF whose font says that its hyphen is the character with a code, such as a soft hyphen."""
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 2 0 R >>"
+    letters = (
+        b"begincmap 1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfrange <20> <7e> <0020> endbfrange "
+        b"1 beginbfchar <2d> <%04x> endbfchar endcmap" % code
+    )
+    return assemble([_text_stream(lines) for lines in pages], objects=[_stream(letters)], font=font)
+
+
 def make_turned_page(*texts: tuple[int, Line], rotation: int = 0) -> bytes:
     """Return a PDF of one page that readers show turned to the right, with texts that are turned to the left.
 
@@ -96,6 +106,7 @@ def assemble(
     form: bool = True,
     xfa: bool = False,
     info: Mapping[str, str] | None = None,
+    font: bytes = _FONT,
 ) -> bytes:
     """Return a PDF of one page for each content stream, which names the objects X0, X1 and so on, and layers.
 
@@ -103,7 +114,7 @@ def assemble(
     shown or not.
     """
     groups = [f"<< /Type /OCG /Name ({name}) >>".encode("latin-1") for name in layers or {}]
-    body = [_FONT, *objects, *annotations, *groups]
+    body = [font, *objects, *annotations, *groups]
     places = {name: b"%d 0 R" % (len(body) - len(groups) + at) for at, name in enumerate(layers or {}, 1)}
     properties = b" ".join(f"/{name} ".encode("latin-1") + place for name, place in places.items())
     off = b" ".join(place for name, place in places.items() if not (layers or {})[name])

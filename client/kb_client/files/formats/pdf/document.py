@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
-from kb_client.files.formats.pdf.hyphenation import join_hyphenated
+from kb_client.files.formats.pdf.hyphenation import join_hyphenated, read_hyphens
 from kb_client.files.formats.pdf.layers import hide_layers, is_invisible
 from kb_client.files.formats.pdf.raised import mark_raised
 from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
@@ -141,7 +141,8 @@ def _read_text(page: "PdfPage") -> tuple[str, bool]:
         # Text outside of the page, which no reader sees, is not within the bounds.
         text: str = text_page.get_text_bounded(*bounds)
         knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
-        return mark_raised(text_page, part_sideways(text_page, text)), knows_letters
+        text = read_hyphens(text_page, part_sideways(text_page, text))
+        return mark_raised(text_page, text), knows_letters
 
 
 def _plain(text: str) -> str:
