@@ -176,7 +176,7 @@ MUTANTS: Final = (
     Mutant(
         "what-a-click-opens-counts-as-hidden",
         f"{_FILES}/formats/html/visibility.py",
-        old=" and not _can_be_opened(each, opened)",
+        old=" if not _can_be_opened(each, opened, clickable=clickable)",
         new="",
         caught_by=in_file(_PAGES, "test_what_one_click_opens_is_a_part_of_the_text"),
     ),

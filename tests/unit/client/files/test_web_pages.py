@@ -1,11 +1,15 @@
 """The text of a page is what a browser shows of it, or would after one click, and nothing is glued or reordered."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument
 from kb_client.files.formats.html.page import extract
+from kb_client.files.formats.html.tree import parse_html
+from kb_client.files.formats.html.visibility import keep_shown
 from kb_client.files.limits import ParseLimits
 
 
@@ -226,3 +230,26 @@ def test_areas_of_a_map_are_links() -> None:
     page = read("<map name=m><area href=/hall shape=rect coords=0,0,9,9></map><p><a href=/cellar>C</a>", of_site=True)
     assert page.web_links is not None
     assert page.web_links.links == ("/hall", "/cellar")
+
+
+def test_hidden_elements_within_many_others_cost_no_more_than_elsewhere() -> None:
+    few, many = (_count_calls(size) for size in (100, 400))
+    assert many < 5 * few
+
+
+def _count_calls(size: int) -> int:
+    """Return the number of calls for as many hidden elements as there are elements around them."""
+    page = parse_html("<div>" * size + f"<p>{PROSE}</p>" + "<b hidden>x</b>" * size)
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        keep_shown(page)
+    finally:
+        sys.setprofile(before)
+    return calls

@@ -54,9 +54,11 @@ def keep_shown(soup: "BeautifulSoup") -> None:
     ]
     _remove_unless_text(soup, replaced, least=1, unless=_asks_for_scripts)
     elements = soup.find_all(True)
-    opened = _find_opened(elements)
-    hidden = [each for each in elements if _is_hidden(each) and not _can_be_opened(each, opened)]
-    _remove_unless_text(soup, hidden, least=_LEAST_SEEN)
+    hidden = [each for each in elements if _is_hidden(each)]
+    if hidden:
+        opened, clickable = _find_opened(elements), set(map(id, soup.select(_CLICKABLE)))
+        never_seen = [each for each in hidden if not _can_be_opened(each, opened, clickable=clickable)]
+        _remove_unless_text(soup, never_seen, least=_LEAST_SEEN)
     _remove([each for each in elements if not _is_removed(each) and _is_decoration(each)])
 
 
@@ -123,16 +125,20 @@ def _remove_unless_text(
             each.decompose()
 
 
-def _outermost(elements: "Collection[Tag]", *, outside: "Tag | None" = None) -> "list[Tag]":
-    inside = {id(each) for each in elements}
-    if outside is not None:
-        inside.add(id(outside))
-    return [
-        each
-        for each in elements
-        if not any(id(parent) in inside for parent in each.parents)
-        and (outside is None or all(parent is not each for parent in outside.parents))
-    ]
+def _outermost(elements: "Iterable[Tag]", *, outside: "Tag | None" = None) -> "list[Tag]":
+    """Return the elements that are in none of the others.
+
+    Args:
+        elements: in the order of the page.
+        outside: element that they must neither be in nor around.
+    """
+    inside = set() if outside is None else set(map(id, (outside, *outside.parents, *outside.find_all(True))))
+    outermost = []
+    for each in elements:
+        if id(each) not in inside:
+            outermost.append(each)
+            inside.update(map(id, each.find_all(True)))
+    return outermost
 
 
 def _is_main(element: "Tag") -> bool:
@@ -174,18 +180,25 @@ def _find_opened(elements: "Iterable[Tag]") -> set[str]:
     return {word.removeprefix("#") for value in values for word in value.split()}
 
 
-def _can_be_opened(element: "Tag", opened: set[str]) -> bool:
+def _can_be_opened(element: "Tag", opened: set[str], *, clickable: set[int]) -> bool:
+    """Return whether one click shows an element.
+
+    Args:
+        element: that is hidden.
+        opened: ids of the elements that something that can be clicked names.
+        clickable: identities of the elements that can be clicked.
+    """
     if element.get("role") == "tabpanel" or element.get("hidden") == "until-found" or element.get("id") in opened:
         return True
     if _PANEL.search(_names_of(element)) or (element.parent and _PANELS.search(_names_of(element.parent))):
         return True
     before = element.find_previous_sibling()
-    return before is not None and (before.name == "summary" or bool(before.css.match(_CLICKABLE) or _is_switch(before)))
+    return before is not None and (id(before) in clickable or _is_switch(before, clickable))
 
 
-def _is_switch(element: "Tag") -> bool:
+def _is_switch(element: "Tag", clickable: set[int]) -> bool:
     """Return whether nearly all of an element, such as a heading, can be clicked."""
-    inside = element.css.select_one(_CLICKABLE)
+    inside = next((each for each in element.find_all(True) if id(each) in clickable), None)
     return inside is not None and text_size(inside) >= _MOST * text_size(element)
 
 
