@@ -150,6 +150,19 @@ BODIES: Final = [
         head=_HEAD.replace("\n", "\r\n"),
     ),
     _mail(
+        "a preview that only lists of mails show is left out",
+        "Subject: a\n"
+        + _part(
+            "<html><head><style type='text/css'>/* Teaser */ @import url(x.css); .preview, #top {display:none !important}"
+            " @media screen and (max-width:480px){.wide{display:none!important} .narrow{display:block!important}}"
+            " td.narrow{display:none}</style></head><body><span class='preview'>Three new pumps, and more.</span>"
+            "<table><tr><td class=wide>Pump P9 has two litres.</td><td class=narrow>P9: 2 l</td></tr></table></body></html>",
+            "text/html; charset=utf-8",
+        ),
+        "Pump P9 has two litres.",
+        hides=("Three new pumps", "P9: 2 l"),
+    ),
+    _mail(
         "an HTML mail is read",
         "Subject: a\n" + _part("<p>Hall <b>5</b> is <i>cold</i>.</p><style>p{x:y}</style>", "text/html; charset=utf-8"),
         "Hall 5 is cold.",

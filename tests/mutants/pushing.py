@@ -176,9 +176,23 @@ MUTANTS: Final = (
     Mutant(
         "what-a-click-opens-counts-as-hidden",
         f"{_FILES}/formats/html/visibility.py",
-        old=" if not _can_be_opened(each, opened, clickable=clickable)",
-        new="",
+        old=" or not _can_be_opened(each, opened, clickable=clickable)",
+        new=" or True",
         caught_by=in_file(_PAGES, "test_what_one_click_opens_is_a_part_of_the_text"),
+    ),
+    Mutant(
+        "style-sheets-of-mails-hide-nothing",
+        f"{_FILES}/formats/mail/message.py",
+        old="extract_markup(markup, of_mail=True)",
+        new="extract_markup(markup)",
+        caught_by=in_file(_MAILS, "test_what_a_rule_hides_is_not_in_the_text"),
+    ),
+    Mutant(
+        "rules-for-small-screens-hide",
+        f"{_FILES}/formats/html/style_rules.py",
+        old="if not around or (len(around) == 1 and _ON_SCREENS.fullmatch(around[0])):",
+        new="if len(around) <= 1:",
+        caught_by=in_file(_MAILS, "test_what_no_rule_hides_is_in_the_text"),
     ),
     Mutant(
         "a-main-part-counts-however-little-it-holds",

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_client.files.extraction import Extraction, ExtractOptions
+from kb_client.files.formats.html.page import extract as extract_page
 from kb_client.files.formats.mail.calendar_event import describe_events
 from kb_client.files.formats.mail.headers import read_words
 from kb_client.files.formats.mail.message import extract
@@ -177,3 +178,64 @@ def test_no_text_in_place_of_a_calendar_ends_the_reader(text: str) -> None:
 @given(st.binary(max_size=300))
 def test_no_bytes_after_the_headers_end_the_reader(body: bytes) -> None:
     assert read(b"Subject: x\n" + body).text.startswith("Subject: x")
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        ".x{display:none}",
+        "#y { color: red; visibility : hidden }",
+        "p.x{display:none!important}",
+        ".a, .b .c, .x, #z {display:none}",
+        "@charset 'utf-8'; .x{display:none}",
+        "/* } */ <!-- .x{display:none} -->",
+        "@media screen { .a{color:red} .x{display:none} }",
+        "@media print{.x{display:block}} .x{display:none}",
+        ".x{display:block} .x{display:none}",
+        ".x{display:none!important} #y{display:block}",
+        "#y{display:none} p.x{display:block}",
+        "@media (max-width:9em){.x{display:block!important}}.x{display:none}",
+    ],
+)
+def test_what_a_rule_hides_is_not_in_the_text(sheet: str) -> None:
+    assert _read_with_sheet(sheet) == "The lock is oiled."
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        ".xx{display:none} x{display:none} p{display:none} div.x{display:none}",
+        "@media print{.x{display:none}}",
+        "@media screen and (max-width:480px){.x{display:none!important}}",
+        "@supports (display:grid){.x{display:none}}",
+        ".x:hover{display:none} a .x{display:none} [class=x]{display:none}",
+        ".x{display:none} .x{display:inline}",
+        "#y{display:block} .x{display:none}",
+        "/* .x{display:none}",
+        ".x{-mso-display:none; list-display:none}",
+    ],
+)
+def test_what_no_rule_hides_is_in_the_text(sheet: str) -> None:
+    assert _read_with_sheet(sheet) == "The lock is oiled.\n\nTeaser of the lock"
+
+
+def test_what_an_element_says_of_itself_counts_more_than_a_rule() -> None:
+    own = "style='display:block'"
+    assert "Teaser" in _read_with_sheet(".x{display:none}", own)
+    assert "Teaser" not in _read_with_sheet(".x{display:none !important}", own)
+    assert "Teaser" not in _read_with_sheet(".x{display:block}", "style='display:none'")
+
+
+def test_a_rule_of_a_web_page_may_hide_what_a_click_opens() -> None:
+    page = b"<style>.x{display:none}</style><p>The lock is oiled.<p class=x>Oil weekly."
+    assert "Oil weekly." in extract_page(page, ExtractOptions(ParseLimits())).text
+
+
+@given(st.text(alphabet="{};:.#x@/* \n", max_size=40))
+def test_no_style_sheet_ends_the_reader(sheet: str) -> None:
+    assert _read_with_sheet(sheet + "</style>").startswith("The lock is oiled.")
+
+
+def _read_with_sheet(sheet: str, own: str = "") -> str:
+    body = f"<style>{sheet}</style><p>The lock is oiled.</p><p id=y class='w x' {own}>Teaser of the lock</p>"
+    return read(part(body, kind="text/html")).text.strip()

@@ -47,8 +47,16 @@ def decode_markup(data: bytes, *, named: str | None = None) -> tuple[str, tuple[
     return decode_text(data, declared=named or _find_declared(data[:_DECLARED_WITHIN_BYTES]))
 
 
-def extract_markup(markup: str, warnings: tuple[str, ...] = (), *, web_links: bool = False) -> Extraction:
+def extract_markup(
+    markup: str, warnings: tuple[str, ...] = (), *, web_links: bool = False, of_mail: bool = False
+) -> Extraction:
     """Return the text of a page, with its title and date, and, if asked for, its links.
+
+    Args:
+        markup: the page.
+        warnings: what had to be assumed before.
+        web_links: whether its links are wanted.
+        of_mail: whether a mail program shows it, in which nothing that its style sheets hide can be opened.
 
     Raises:
         UnreadableDocument: its elements are nested too deeply.
@@ -62,7 +70,7 @@ def extract_markup(markup: str, warnings: tuple[str, ...] = (), *, web_links: bo
         soup = parse_html(markup)
         title, date = _find_title(soup), _find_date(soup)
         links = _find_links(soup) if web_links else None
-        keep_shown(soup)
+        keep_shown(soup, by_rules=of_mail)
         element = keep_text(soup, of_site=web_links)
         make_tables_plain(soup)
         return Extraction(to_markdown(element), title=title, date=date, warnings=warnings, web_links=links)

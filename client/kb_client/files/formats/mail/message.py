@@ -190,7 +190,7 @@ def _show_text(part: Message, parts: _ShownParts) -> None:
     try:
         if kind == "text/html":
             markup, warnings = decode_markup(payload, named=_charset(part))
-            extraction = extract_markup(markup)
+            extraction = extract_markup(markup, of_mail=True)
             parts.show(extraction.text)
             parts.warnings += (*warnings, *extraction.warnings)
             return
