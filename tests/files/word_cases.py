@@ -328,6 +328,19 @@ TABLES: Final = [
 
 DOCUMENTS: Final = [
     _word(
+        "a large initial belongs to its word",
+        '<w:p><w:pPr><w:framePr w:dropCap="drop" w:lines="3" w:wrap="around"/></w:pPr>'
+        + _run("S", '<w:position w:val="-8"/><w:sz w:val="96"/>')
+        + "</w:p>"
+        + paragraph("wimmers need a cap.")
+        + '<w:p><w:pPr><w:framePr w:w="2000" w:wrap="around"/></w:pPr>'
+        + _run("In a frame")
+        + "</w:p>"
+        + paragraph("The end."),
+        "Swimmers need a cap.",
+        "In a frame The end.",
+    ),
+    _word(
         "the first heading names it",
         paragraph("Rules of the house", _HEADING) + paragraph("Shoes off."),
         "Rules of the house",

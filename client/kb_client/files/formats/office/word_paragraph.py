@@ -85,7 +85,7 @@ class ParagraphReader:
     _fields: list[bool] = field(default_factory=list)
     """Marks of the fields around the present place: True where the result has begun, which is what is shown."""
     _carried: list[_RunPiece] = field(default_factory=list)
-    """Text of a paragraph whose end is deleted: it goes on in the next one."""
+    """Text of a paragraph whose end is deleted, or of a large initial: it goes on in the next one."""
 
     def read(self, paragraph: "_Element") -> str | None:
         """Return the text of a paragraph (`w:p`); None if it goes on in the next one."""
@@ -94,7 +94,7 @@ class ParagraphReader:
         self._carried = []
         # The end of an instruction that is missing must not hide the rest of the file.
         self._fields = [True] * len(self._fields)
-        if paragraph.find(f"{WORD}pPr/{WORD}rPr/{WORD}del") is not None:
+        if paragraph.find(f"{WORD}pPr/{WORD}rPr/{WORD}del") is not None or _is_large_initial(paragraph):
             self._carried = pieces
             return None
         return _join(pieces)
@@ -233,6 +233,12 @@ class ParagraphReader:
         root = etree.fromstring(part.blob, parser)
         if root is not None and (text := read(root)):
             self.below.append(text)
+
+
+def _is_large_initial(paragraph: "_Element") -> bool:
+    """Return whether a paragraph is the first letter of the next one, over several lines."""
+    frame = paragraph.find(f"{WORD}pPr/{WORD}framePr")
+    return frame is not None and frame.get(f"{WORD}dropCap", "none") != "none"
 
 
 def _text_of(found: _RunPiece | str) -> str:
