@@ -150,6 +150,29 @@ BODIES: Final = [
         head=_HEAD.replace("\n", "\r\n"),
     ),
     _mail(
+        "what a customer system hides by its size is left out",
+        "Subject: a\n"
+        + _part(
+            "<div style='font-size:1px; max-height:0px; overflow:hidden'>Your case moves on.</div>"
+            "<div style='opacity: 0.0; color:#fff'>Read it now.</div><table><tr><td style='font-size:0px'>"
+            "<div style='font-size:14px'>Case 88 is closed, its valve was replaced.</div></td></tr></table>"
+            "<span style='font-size:0'>ref:_00A7.b2:ref</span><p style='opacity:0.9;max-height:0'>Part V7.</p>",
+            "text/html; charset=utf-8",
+        ),
+        "Case 88 is closed, its valve was replaced.",
+        "Part V7.",
+        hides=("Your case", "Read it now", "ref:_"),
+    ),
+    _mail(
+        "quotations of Thunderbird flow within themselves",
+        "Subject: a\nContent-Type: text/plain; charset=utf-8; format=flowed\n\n"
+        "Yes, take the \nlong one.\n> Which rope \n> do I take?\n>> Ropes are \n>> in hall 2.\n From there.\n-- \nRuth",
+        "Yes, take the long one.",
+        "> Which rope do I take?",
+        ">> Ropes are in hall 2.",
+        "From there. -- Ruth",
+    ),
+    _mail(
         "a preview that only lists of mails show is left out",
         "Subject: a\n"
         + _part(

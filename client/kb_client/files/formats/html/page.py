@@ -70,7 +70,7 @@ def extract_markup(
         soup = parse_html(markup)
         title, date = _find_title(soup), _find_date(soup)
         links = _find_links(soup) if web_links else None
-        keep_shown(soup, by_rules=of_mail)
+        keep_shown(soup, of_mail=of_mail)
         element = keep_text(soup, of_site=web_links)
         make_tables_plain(soup)
         return Extraction(to_markdown(element), title=title, date=date, warnings=warnings, web_links=links)

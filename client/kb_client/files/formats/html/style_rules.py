@@ -1,4 +1,4 @@
-"""Finds what the style sheets of a page hide, by rules for one class, id, or element with one of them."""
+"""Finds what styles of a mail hide: rules for one class, id, or element with one of them, and those of elements."""
 
 import re
 from collections.abc import Iterator
@@ -18,6 +18,8 @@ _ON_SCREENS: Final = re.compile(r"@media\s+(?:only\s+)?(?:screen|all)\s*", re.IG
 _MEDIA: Final = ("", "all", "screen")
 _HIDING: Final = frozenset({("display", "none"), ("visibility", "hidden")})
 
+_NOTHING: Final = re.compile(r"0+(?:\.0*)?(?:[a-z]{2,3}|%)?(?:\s*!\s*important)?")
+
 _Weight = tuple[bool, bool, bool, int]
 """Weight of a declaration: if it is important, of an id, and of an element, too; its place. The highest counts."""
 _Rules = dict[tuple[str, str, str], tuple[_Weight, bool]]
@@ -25,14 +27,17 @@ _Rules = dict[tuple[str, str, str], tuple[_Weight, bool]]
 _NO_RULE: Final = ((False, False, False, -1), False)
 
 
-def find_hidden_by_rules(soup: "BeautifulSoup") -> "list[Tag]":
-    """Return the elements that the style sheets in a page hide on every screen. Other rules are taken for none."""
+def find_hidden_by_styles(soup: "BeautifulSoup") -> "list[Tag]":
+    """Return the elements that style sheets in a mail hide on every screen, and those without colour, height or size.
+
+    Rules with other selectors are taken for none.
+    """
     rules: _Rules = {}
     sheets = (each for each in soup.find_all("style") if str(each.get("media") or "").strip().lower() in _MEDIA)
     blocks = (block for sheet in sheets for block in _read_blocks("".join(map(str, sheet.contents))))
     for place, (selectors, declarations) in enumerate(blocks):
         _add_rules(selectors, declarations, place=place, rules=rules)
-    return [each for each in soup.find_all(True) if _is_hidden(each, rules)] if rules else []
+    return [each for each in soup.find_all(True) if _is_hidden(each, rules) or _shows_nothing(each)]
 
 
 def _read_blocks(sheet: str) -> Iterator[tuple[str, str]]:
@@ -77,3 +82,13 @@ def _is_hidden(element: "Tag", rules: _Rules) -> bool:
         if hides and (kind not in own or (important and not own[kind])):
             return True
     return False
+
+
+def _shows_nothing(element: "Tag") -> bool:
+    """Return whether an element is there, but takes no place or has no colour."""
+    style = str(element.get("style") or "").lower()
+    own = {name.strip(): value.strip() for name, _, value in (each.partition(":") for each in style.split(";"))}
+    nothing = {name for name, value in own.items() if _NOTHING.fullmatch(value)}
+    is_cut = own.get("overflow", "").startswith("hidden") and not nothing.isdisjoint({"height", "max-height"})
+    # Elements of text within have sizes of their own.
+    return "opacity" in nothing or is_cut or ("font-size" in nothing and element.find(True) is None)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.html.style_rules import find_hidden_by_rules
+from kb_client.files.formats.html.style_rules import find_hidden_by_styles
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -48,25 +48,25 @@ _ASKS_FOR_SCRIPTS: Final = re.compile(r"java\s?-?script", re.IGNORECASE)
 _MOST_OF_A_REQUEST: Final = 400
 
 
-def keep_shown(soup: "BeautifulSoup", *, by_rules: bool = False) -> None:
+def keep_shown(soup: "BeautifulSoup", *, of_mail: bool = False) -> None:
     """Remove what a reader of the page neither sees nor can open by a click.
 
     Args:
         soup: the page.
-        by_rules: also what its style sheets hide, which in a page of a site may be what a click opens by a script.
+        of_mail: also what styles hide that in a page of a site may be undone by a click or a script.
     """
-    ruled = set(map(id, find_hidden_by_rules(soup))) if by_rules else set()
+    by_style = set(map(id, find_hidden_by_styles(soup))) if of_mail else set()
     _remove(soup.find_all(_NEVER_SHOWN))
     replaced = [
         each for each in soup.find_all(_SHOWN_WITHOUT_OTHER_TEXT) if each.name != "object" or each.has_attr("data")
     ]
     _remove_unless_text(soup, replaced, least=1, unless=_asks_for_scripts)
     elements = soup.find_all(True)
-    hidden = [each for each in elements if id(each) in ruled or _is_hidden(each)]
+    hidden = [each for each in elements if id(each) in by_style or _is_hidden(each)]
     if hidden:
         opened, clickable = _find_opened(elements), set(map(id, soup.select(_CLICKABLE)))
         never_seen = [
-            each for each in hidden if id(each) in ruled or not _can_be_opened(each, opened, clickable=clickable)
+            each for each in hidden if id(each) in by_style or not _can_be_opened(each, opened, clickable=clickable)
         ]
         _remove_unless_text(soup, never_seen, least=_LEAST_SEEN)
     _remove([each for each in elements if not _is_removed(each) and _is_decoration(each)])

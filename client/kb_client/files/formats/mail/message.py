@@ -31,6 +31,8 @@ _MAX_DEPTH: Final = 40
 _SAYS_LESS: Final = 0.6
 """Share of the words of the HTML below which a plain text does not say the same, but that the mail has HTML."""
 _WORD: Final = re.compile(r"\w+")
+_SIGNATURE: Final = "-- "
+"""Line before a signature, which ends in a space and flows into no other."""
 
 
 def extract(data: bytes, _options: ExtractOptions) -> Extraction:
@@ -203,15 +205,21 @@ def _show_text(part: Message, parts: _ShownParts) -> None:
 
 
 def _unfold(text: str, part: Message) -> str:
-    """Join the lines that a program has wrapped, if it says so (RFC 3676)."""
+    """Join the lines that a program has wrapped, if it says so (RFC 3676); those of a quotation with each other."""
     if str(part.get_param("format", "")).lower() != "flowed":
         return text
     without_space = str(part.get_param("delsp", "")).lower() == "yes"
-    joined = ""
-    for line in text.split("\n"):
-        flows = line.endswith(" ") and line != "-- "
-        joined += (line[:-1] if without_space else line) if flows else line + "\n"
-    return joined
+    lines: list[tuple[str, list[str]]] = []
+    flows = False
+    for written in text.split("\n"):
+        rest = written.lstrip(">")
+        quoted, line = written[: len(written) - len(rest)], rest.removeprefix(" ")
+        if not flows or lines[-1][0] != quoted or line == _SIGNATURE:
+            lines.append((quoted, []))
+        flows = line.endswith(" ") and line != _SIGNATURE
+        lines[-1][1].append(line[:-1] if flows and without_space else line)
+    joined = ((quoted, "".join(parts)) for quoted, parts in lines)
+    return "\n".join(f"{quoted} {line}" if quoted else line for quoted, line in joined)
 
 
 def _explain(parts: _ShownParts) -> list[str]:
