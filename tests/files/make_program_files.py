@@ -1,7 +1,8 @@
 """Makes the files in `programs/`, which programs have written that tests can't run.
 
 Run it as `python -m tests.files.make_program_files`. It needs LibreOffice (libreoffice-writer-nogui,
-libreoffice-calc-nogui, libreoffice-impress-nogui), ghostscript, enscript, groff and wkhtmltopdf of Debian.
+libreoffice-calc-nogui, libreoffice-impress-nogui), chromium, fonts-dejavu, ghostscript, enscript, groff and
+wkhtmltopdf of Debian.
 """
 
 import shutil
@@ -70,6 +71,12 @@ knot \\- tie a rope to a ring
 .SH DESCRIPTION
 The rope is led through the ring twice, and its end is pulled until the loop is as wide as a hand; then the loop is closed.
 """
+_ARTICLE: Final = """<!doctype html><html lang=de><head><meta charset=utf-8><title>Reise</title><style>
+body{font:16px 'DejaVu Sans'; width:330px} .begin::first-letter{font-size:60px; float:left; line-height:1}
+h2{font-size:16px; letter-spacing:5px} p{hyphens:manual}</style></head><body><h1>Reise im Winter</h1>
+<p class=begin>Der Dampfer legt um sechs Uhr ab und kehrt erst am Abend zur&uuml;ck.</p><h2>KAJ&Uuml;TEN</h2>
+<p>Karten gelten f&uuml;r alle Vor- und Nach&shy;saison&shy;tage bis 2026-03-31. Der See fasst 10<sup>9</sup> Liter.</p>
+<p lang=ar dir=rtl>\u064a\u0641\u062a\u062d \u0627\u0644\u0645\u064a\u0646\u0627\u0621 \u0641\u064a \u0627\u0644\u0633\u0627\u0639\u0629</p></body></html>"""
 _PLAIN: Final = "Log of the lighthouse\n\nLamp lit at 18:40.\nFog from the north, visibility 200 m.\n"
 
 
@@ -143,7 +150,10 @@ def _pack(source: Path, target: Path) -> None:
 def _printers(folder: Path) -> None:
     (folder / "log.txt").write_text(_PLAIN, encoding="utf-8")
     (folder / "knot.1").write_text(_ROFF, encoding="utf-8")
+    (folder / "article.html").write_text(_ARTICLE, encoding="utf-8")
     steps: list[Callable[[], object]] = [
+        lambda: _run(folder, "chromium", "--headless", "--no-sandbox", f"--user-data-dir={folder}/browser",
+                     "--no-pdf-header-footer", f"--print-to-pdf={FOLDER / 'chromium-article.pdf'}", "article.html"),
         lambda: _run(folder, "wkhtmltopdf", "--quiet", "letter.html", str(FOLDER / "wkhtmltopdf-letter.pdf")),
         lambda: _run(folder, "enscript", "--quiet", "-p", "log.ps", "log.txt"),
         lambda: _run(folder, "ps2pdf", "log.ps", str(FOLDER / "enscript-log.pdf")),

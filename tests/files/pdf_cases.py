@@ -10,7 +10,7 @@ from tests.unit.client.files.pdf_files import (
     assemble,
     make_annotated_pdf,
     make_pdf,
-    make_pdf_with_hyphens,
+    make_pdf_in_font,
     make_picture_page,
     make_scan,
     make_turned_page,
@@ -102,7 +102,7 @@ CASES: Final = [
     ),
     _pdf(
         "hyphens that a font calls soft are shown",
-        make_pdf_with_hyphens(_lines("From 2025-03-09 by e-mail: cu-", "cumbers."), code=0xAD),
+        make_pdf_in_font(_lines("From 2025-03-09 by e-mail: cu-", "cumbers."), letters={"-": "\u00ad"}),
         "From 2025-03-09 by e-mail: cucumbers.",
     ),
     _pdf(

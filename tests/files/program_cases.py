@@ -49,6 +49,7 @@ CASES: Final = [
     _made("slides that LibreOffice printed are read", "libreoffice-regatta.pdf", *_REGATTA),
     _made("slides that Ghostscript made smaller are read", "ghostscript-regatta.pdf", *_REGATTA),
     _made("a text that enscript printed is read", "enscript-log.pdf", "Log of the lighthouse", "Lamp lit at 18:40.", "visibility 200 m.", title="file.pdf"),
+    _made("an article that Chromium printed is read", "chromium-article.pdf", "Reise im Winter Der Dampfer legt um sechs Uhr ab", "KAJÜTEN", "alle Vor- und Nachsaisontage bis 2026-03-31.", ("10^9 Liter", "10⁹ Liter"), "\u064a\u0641\u062a\u062d \u0627\u0644\u0645\u064a\u0646\u0627\u0621 \u0641\u064a \u0627\u0644\u0633\u0627\u0639\u0629", title="Reise"),
     _made("a manual that groff printed is read", "ghostscript-knot.pdf", "NAME", "tie a rope to a ring", "as wide as a hand; then the loop is closed."),
     _made("a manual with overstruck letters is read", "groff-knot.txt", "NAME", "knot - tie a rope to a ring", "SYNOPSIS", "knot [--loose] rope", "then the loop is closed.", hides=("\b",)),
 ]  # fmt: skip

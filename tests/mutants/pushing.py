@@ -246,7 +246,7 @@ MUTANTS: Final = (
     Mutant(
         "powers-of-ten-are-numbers-of-their-digits",
         f"{_FILES}/formats/pdf/document.py",
-        old="return mark_raised(text_page, text), ",
+        old="return mark_raised(text_page, text, indexes), ",
         new="return text, ",
         caught_by=in_file(_PDF, "test_raised_and_lowered_numbers_are_told_from_digits"),
     ),
@@ -263,6 +263,20 @@ MUTANTS: Final = (
         old="_FARTHEST_LINE: Final = 3\n",
         new="_FARTHEST_LINE: Final = 3_000\n",
         caught_by=in_file("tests/files/test_corpus.py", "test_a_text_has_what_a_person_sees"),
+    ),
+    Mutant(
+        "arabic-words-are-read-as-they-are-drawn",
+        f"{_FILES}/formats/pdf/right_to_left.py",
+        old="ordered = reversed(glyphs) if is_drawn_from_left else glyphs",
+        new="ordered = glyphs",
+        caught_by=in_file("tests/files/test_corpus.py", "test_a_text_has_what_a_person_sees"),
+    ),
+    Mutant(
+        "a-glyph-without-a-letter-hides-the-places-of-all",
+        f"{_FILES}/formats/pdf/characters.py",
+        old="        elif code:\n",
+        new="        else:\n",
+        caught_by=in_file(_PDF, "test_glyphs_without_a_letter_or_beyond_others_hide_no_place"),
     ),
     Mutant(
         "pages-are-read-as-they-lie",

@@ -19,14 +19,17 @@ def make_pdf(*pages: Sequence[Line], info: Mapping[str, str] | None = None) -> b
     return assemble([_text_stream(lines) for lines in pages], info=info)
 
 
-def make_pdf_with_hyphens(*pages: Sequence[Line], code: int) -> bytes:
-    """Return a PDF whose font says that its hyphen is the character with a code, such as a soft hyphen."""
+def make_pdf_in_font(*pages: Sequence[Line], letters: Mapping[str, str]) -> bytes:
+    """Return a PDF whose font says which letters some of its glyphs show, such as a soft hyphen for the hyphen."""
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 2 0 R >>"
-    letters = (
-        b"begincmap 1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfrange <20> <7e> <0020> endbfrange "
-        b"1 beginbfchar <2d> <%04x> endbfchar endcmap" % code
+    shown = b" ".join(
+        b"<%02x> <%s>" % (ord(glyph), text.encode("utf-16-be").hex().encode()) for glyph, text in letters.items()
     )
-    return assemble([_text_stream(lines) for lines in pages], objects=[_stream(letters)], font=font)
+    table = (
+        b"begincmap 1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfrange <20> <7e> <0020> endbfrange "
+        b"%d beginbfchar %s endbfchar endcmap" % (len(letters), shown)
+    )
+    return assemble([_text_stream(lines) for lines in pages], objects=[_stream(table)], font=font)
 
 
 def make_turned_page(*texts: tuple[int, Line], rotation: int = 0) -> bytes:

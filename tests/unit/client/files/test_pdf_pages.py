@@ -13,6 +13,8 @@ from tests.unit.client.files.pdf_files import (
     Line,
     assemble,
     make_annotated_pdf,
+    make_pdf,
+    make_pdf_in_font,
     make_picture_page,
     make_turned_page,
     text_field,
@@ -227,3 +229,50 @@ def test_lines_of_a_turned_page_keep_their_order_and_their_words(
     unseen = [(turn, (x + 2_000 * side, y, "unseen")) for side in (-1, 1) for x, y, _ in places[:1]]
     data = make_turned_page(*((turn, place) for place in places), *unseen, rotation=rotation)
     assert read(data).text == "The ferry sails\nat noon\nagain"
+
+
+def test_letters_with_gaps_between_them_are_a_word_unless_they_are_far_apart() -> None:
+    heading: list[Line] = [(72 + 14 * at, 700, letter) for at, letter in enumerate("HOMES")]
+    columns: list[Line] = [(72 + 60 * at, 660, letter) for at, letter in enumerate("ABCDE")]
+    assert read(make_pdf([*heading, *columns, (72, 620, "P L U S 4")])).text == "HOMES\nA B C D E\nP L U S 4"
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "text"),
+    [
+        ((72, 650), ["104 676 (wans rest)", "104 662 (on the pond.)"], "Swans rest\non the pond."),
+        (
+            (72, 650),
+            ["72 740 (Birds)", "104 676 (wans rest)", "104 662 (on the pond.)"],
+            "Birds\nSwans rest\non the pond.",
+        ),
+        ((72, 650), ["104 676 (Rest)", "104 662 (on the pond.)"], "S\nRest\non the pond."),
+        ((72, 650), ["204 676 (wans rest)"], "S\nwans rest"),
+        ((72, 650), ["72 630 (wans rest)"], "S\nwans rest"),
+    ],
+)
+def test_a_large_initial_belongs_to_the_line_beside_it(first: tuple[int, int], others: list[str], text: str) -> None:
+    content = f"BT /F1 46 Tf 1 0 0 1 {first[0]} {first[1]} Tm (S) Tj /F1 12 Tf "
+    content += " ".join(f"1 0 0 1 {place} Tm ({line} Tj" for place, line in (each.split(" (") for each in others))
+    assert read(assemble([f"{content} ET".encode()])).text == text
+
+
+def test_numbers_after_a_large_initial_are_still_raised() -> None:
+    content = (
+        "BT /F1 46 Tf 1 0 0 1 72 650 Tm (A) Tj /F1 12 Tf 1 0 0 1 104 676 Tm (nna lent 10) Tj /F1 8 Tf 5 Ts (6) Tj ET"
+    )
+    assert read(assemble([content.encode()])).text == "Anna lent 10^6"
+
+
+@pytest.mark.parametrize(("glyph", "shown"), [("\0", ""), ("\U0001f33e", "\U0001f33e")])
+def test_glyphs_without_a_letter_or_beyond_others_hide_no_place(glyph: str, shown: str) -> None:
+    line = "It ~holds 10) Tj /F1 8 Tf 5 Ts (6) Tj /F1 12 Tf 0 Ts ( litres"
+    assert (
+        read(make_pdf_in_font([(72, 700, line)], letters={"~": glyph})).text.strip() == f"It {shown}holds 10^6 litres"
+    )
+
+
+def test_letters_of_one_arabic_glyph_are_in_the_order_in_which_they_are_read() -> None:
+    lam_alef = "\u0644\u0627"
+    data = make_pdf_in_font([(72, 700, "cba"), (72, 660, "b")], letters={"a": "\u0633", "b": lam_alef, "c": "\u0645"})
+    assert read(data).text == f"\u0633{lam_alef}\u0645\n{lam_alef}"

@@ -8,10 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, join_pages
+from kb_client.files.formats.pdf.characters import find_indexes
 from kb_client.files.formats.pdf.hyphenation import join_hyphenated, read_hyphens
 from kb_client.files.formats.pdf.layers import hide_layers, is_invisible
+from kb_client.files.formats.pdf.parted_words import join_initials, join_spaced
 from kb_client.files.formats.pdf.raised import mark_raised
 from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
+from kb_client.files.formats.pdf.right_to_left import order_right_to_left
 from kb_client.files.formats.pdf.running_lines import without_running_lines
 from kb_client.files.formats.pdf.turned import part_sideways, upright_text
 from kb_client.files.formats.text.literal_lines import keep_literal
@@ -141,8 +144,11 @@ def _read_text(page: "PdfPage") -> tuple[str, bool]:
         # Text outside of the page, which no reader sees, is not within the bounds.
         text: str = text_page.get_text_bounded(*bounds)
         knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
-        text = read_hyphens(text_page, part_sideways(text_page, text))
-        return mark_raised(text_page, text), knows_letters
+        for step in (part_sideways, read_hyphens, join_spaced):
+            text = step(text_page, text)
+        text, indexes = join_initials(text_page, text, find_indexes(text_page, text))
+        text = order_right_to_left(text_page, text, indexes)
+        return mark_raised(text_page, text, indexes), knows_letters
 
 
 def _plain(text: str) -> str:

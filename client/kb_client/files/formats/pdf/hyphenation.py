@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from ctypes import c_double
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.pdf.raised import find_indexes
+from kb_client.files.formats.pdf.characters import find_indexes, place_of
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage
@@ -110,10 +109,5 @@ def _is_drawn(text_page: "PdfTextPage", index: int) -> bool:
 
 
 def _is_far(text_page: "PdfTextPage", index: int, after: int) -> bool:
-    from pypdfium2 import raw
-
-    x, y, y_after, box = c_double(), c_double(), c_double(), raw.FS_RECTF()
-    raw.FPDFText_GetCharOrigin(text_page, index, x, y)
-    raw.FPDFText_GetCharOrigin(text_page, after, x, y_after)
-    raw.FPDFText_GetLooseCharBox(text_page, index, box)
-    return bool(y.value - y_after.value > _FARTHEST_LINE * (box.top - box.bottom))
+    place = place_of(text_page, index)
+    return place.y - place_of(text_page, after).y > _FARTHEST_LINE * place.height

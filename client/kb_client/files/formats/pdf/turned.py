@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from ctypes import c_double
 from itertools import pairwise
 from math import pi
 from typing import TYPE_CHECKING, Final
 
-from kb_client.files.formats.pdf.raised import find_indexes
+from kb_client.files.formats.pdf.characters import find_indexes, place_of
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage, PdfTextPage
@@ -95,13 +94,7 @@ def _quarters(text_page: "PdfTextPage", index: int) -> int:
 
 def _begins_line(text_page: "PdfTextPage", *, before: int, index: int) -> bool:
     """Return whether a character stands in another line than the one before it, where lines run up or down."""
-    from pypdfium2 import raw
-
     if not (_quarters(text_page, before) % 2 and _quarters(text_page, index) % 2):
         return False
-    x, x_before, y, box = c_double(), c_double(), c_double(), raw.FS_RECTF()
-    raw.FPDFText_GetCharOrigin(text_page, before, x_before, y)
-    raw.FPDFText_GetCharOrigin(text_page, index, x, y)
-    raw.FPDFText_GetLooseCharBox(text_page, index, box)
-    height: float = abs(box.right - box.left)
-    return abs(x.value - x_before.value) > _OTHER_LINE * height
+    place = place_of(text_page, index)
+    return abs(place.x - place_of(text_page, before).x) > _OTHER_LINE * abs(place.right - place.left)
