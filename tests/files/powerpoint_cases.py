@@ -104,6 +104,17 @@ def _raised(slide: Any) -> None:
     paragraph.add_run().text = " N"
 
 
+def _commented(slide: Any) -> None:
+    from pptx.opc.package import Part
+    from pptx.opc.packuri import PackURI
+
+    namespace = "http://schemas.openxmlformats.org/presentationml/2006/main"
+    xml = f'<p:cmLst xmlns:p="{namespace}"><p:cm authorId="0" idx="1"><p:text>Too loud?</p:text></p:cm></p:cmLst>'
+    name, kind = PackURI("/ppt/comments/comment1.xml"), "application/vnd.openxmlformats-officedocument.presentationml"
+    part = Part(name, f"{kind}.comments+xml", slide.part.package, xml.encode())
+    slide.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/comments")
+
+
 def _numbered(slide: Any) -> None:
     from pptx.oxml.ns import qn
     from pptx.util import Inches
@@ -212,6 +223,13 @@ CASES: Final = [
         _picture(""),
         shows=("Cover of the tour",),
         warns="large picture",
+    ),
+    _slides(
+        "comments are said to be left out",
+        _all(_title("Encore"), _commented),
+        shows=("Encore",),
+        hides=("Too loud",),
+        warns="1 comment was left out",
     ),
     _slides(
         "a title of a program gives way",

@@ -28,6 +28,7 @@ from kb_client.files.titles import own_title
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
+    from pptx.opc.package import Part
     from pptx.slide import Slide
 
 _MAX_NESTING: Final = 20
@@ -68,10 +69,12 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
 def _warnings(hidden: int, readers: "list[_SlideReader]") -> tuple[str, ...]:
     pictures = sum(reader.is_picture for reader in readers)
     objects = sum(reader.objects for reader in readers)
+    comments = sum(reader.count_comments() for reader in readers)
     return tuple(
         f"{counted(count, noun)} {what.format('was' if count == 1 else 'were')}"
         for count, noun, what in (
             (hidden, "hidden slide", "{} left out; show what should be found, and save"),
+            (comments, "comment", "{} left out; write what should be found into the slides"),
             (pictures, "slide", "with a large picture and hardly any text {} not read; push them as a PDF with --ocr"),
             (objects, "embedded object", "{} not read; save each as a file of its own"),
         )
@@ -104,6 +107,11 @@ class _SlideReader:
             blocks += ["Notes: " + keep_literal(notes)] if notes else []
         return "\n\n".join(blocks)
 
+    def count_comments(self) -> int:
+        parts = (each for each in self.slide.part.rels.values() if each.reltype.endswith("/comments"))
+        roots = (_root(each.target_part) for each in parts if not each.is_external)
+        return sum(len(root.findall("{*}cm")) for root in roots if root is not None)
+
     def _shapes(self, shapes: Iterable[Any], depth: int = 0) -> Iterator[tuple[int, str]]:
         """Yield id and text of each shape in reading order, which is from top to bottom and from left to right."""
         for shape in sorted(shapes, key=lambda each: (each.top or 0, each.left or 0)):
@@ -135,14 +143,15 @@ class _SlideReader:
             self.is_picture |= 2 * (shape.width or 0) * (shape.height or 0) > self.area
 
     def _related(self, relation_id: str | None, read: "Callable[[_Element], str]") -> str:
-        from lxml import etree
-
-        part = self.slide.part.rels.get(relation_id or "")
-        if part is None or part.is_external:
-            return ""
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-        root = etree.fromstring(part.target_part.blob, parser)
+        relation = self.slide.part.rels.get(relation_id or "")
+        root = None if relation is None or relation.is_external else _root(relation.target_part)
         return "" if root is None else keep_literal(read(root))
+
+
+def _root(part: "Part") -> "_Element | None":
+    from lxml import etree
+
+    return etree.fromstring(part.blob, etree.XMLParser(resolve_entities=False, no_network=True, recover=True))
 
 
 def _choose_alternatives(slide: "_Element") -> None:
