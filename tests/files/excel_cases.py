@@ -37,6 +37,15 @@ def _excel(
     return Case(name, ".xlsx", _saved(workbook), shows, hides, warns, title)
 
 
+def _add_chart_sheet(book: Any) -> None:
+    from openpyxl.chart import BarChart, Reference
+
+    chart = BarChart()
+    chart.title = "Milk by herd"
+    chart.add_data(Reference(book.active, min_col=2, min_row=1, max_row=3), titles_from_data=True)
+    book.create_chartsheet("Season").add_chart(chart)
+
+
 def _strict_workbook() -> Case:
     """Return a file in the strict form, in which days and times are written in words."""
     from openpyxl import Workbook
@@ -342,6 +351,20 @@ SHEETS: Final = [
         "Gate: East",
         "Key no: 7",
         "Returned on",
+    ),
+    _excel(
+        "numbers of SAP have their minus at the end",
+        [["Account", "Balance"], ["Grain", "1.310,40"], ["Hay", "275,00-"]],
+        "Account: Grain",
+        "Balance: 275,00-",
+    ),
+    _excel(
+        "a chart on a sheet of its own is named",
+        [["Herd", "Milk"], ["Alm", 310], ["Tal", 455]],
+        "Tal",
+        "455",
+        "Milk by herd",
+        book=_add_chart_sheet,
     ),
     _strict_workbook(),
     _excel("an empty file is refused", [], warns="no text"),

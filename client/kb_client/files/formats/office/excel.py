@@ -16,7 +16,7 @@ from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDocument, counted
 from kb_client.files.formats.office.archive import open_archive
 from kb_client.files.formats.office.number_formats import show_value
-from kb_client.files.formats.office.sheet_marks import CellRange, SheetMarks, read_marks
+from kb_client.files.formats.office.sheet_marks import CellRange, SheetMarks, read_chart_sheets, read_marks
 from kb_client.files.formats.tables.rows import BoldRow, HeaderRow, Merged, rows_to_lines
 from kb_client.files.formats.text.superscripts import plain_fractions, struck, subscript, superscript
 from kb_client.files.titles import own_title
@@ -42,6 +42,8 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     cells, styles = _CellCount(options.limits.cells), _CellStyles(workbook)
     later = _is_computed_later(workbook)
     texts = [_Sheet(sheet, styles, cells=cells, left_out=left_out, computed_later=later).text() for sheet in visible]
+    charts = zip(workbook.chartsheets, read_chart_sheets(workbook._archive), strict=False)  # noqa: SLF001  # public nowhere
+    texts += ["\n\n".join([f"## {sheet.title}", *shapes]) for sheet, shapes in charts if sheet.sheet_state == "visible"]
     properties = workbook.properties
     modified = properties.modified
     return Extraction(

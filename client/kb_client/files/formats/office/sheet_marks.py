@@ -68,6 +68,11 @@ def read_marks(archive: ZipFile, path: str) -> SheetMarks:
     return marks
 
 
+def read_chart_sheets(archive: ZipFile) -> list[list[str]]:
+    """Return the texts of each sheet that is a chart alone."""
+    return [read_marks(archive, path).shapes for path in _Related(archive, "xl/workbook.xml").names("chartsheet")]
+
+
 def _read_element(element: "_Element", marks: SheetMarks) -> None:
     match str(element.tag).rpartition("}")[2]:
         case "mergeCell":

@@ -34,7 +34,8 @@ MEASURED: Final = frozenset(
 DATA: Final = MEASURED | {CellKind.STATE, CellKind.CODE, CellKind.QUANTITY, CellKind.ADDRESS}
 
 _DIGITS: Final = r"\d+(?:[.,'\u2019\u00a0\u202f ]\d+)*"
-_NUMBER: Final = rf"[-+±~<>≤≥]?\s*\(?[-+]?(?:{_DIGITS}|[.,]\d+)(?:[eE][-+]?\d+)?\)?"
+_NUMBER: Final = rf"[-+±~<>≤≥]?\s*\(?[-+]?(?:{_DIGITS}|[.,]\d+)(?:[eE][-+]?\d+)?\)?-?"
+"""A number; SAP writes a minus after it."""
 _CURRENCY: Final = r"(?:[$€£¥₹₽₩₺]|[A-Z]{2,3}\$?|Fr\.?|zł|kr\.?|Kč)"
 _MONTH: Final = (
     r"(?:jan(?:uary|uar|vier|\.)?|feb(?:ruary|ruar|\.)?|février|mar(?:ch|s|\.)?|märz|apr(?:il|\.)?|avril|may|mai|june?"
