@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from kb_contracts.errors import Rejected
-from kb_contracts.event_forms import EventHeaders, RawEvent, check_json_media_type, read_event
+from kb_contracts.event_forms import EventHeaders, RawEvent, check_json_media_type, headers_of, read_event
 from kb_contracts.reasons.field_reasons import describe
 from kb_contracts.reasons.sentences import unknown_choice
 
@@ -130,7 +130,7 @@ def decode(
     try:
         envelope = Envelope.model_validate(event)
     except ValidationError as error:
-        raise Rejected("bad-envelope", _describe_envelope(error, event)) from None
+        raise Rejected("bad-envelope", _describe_envelope(error, event, headers)) from None
     model = types.get(envelope.type)
     if model is None:
         raise Rejected("unknown-type", _describe_types(envelope.type, types))
@@ -140,8 +140,8 @@ def decode(
         raise Rejected("bad-data", describe(error, model, whole="data")) from None
 
 
-def _describe_envelope(error: ValidationError, event: RawEvent) -> str:
-    reason = describe(error, Envelope)
+def _describe_envelope(error: ValidationError, event: RawEvent, headers: EventHeaders) -> str:
+    reason = describe(error, Envelope, names=headers_of(event, headers))
     return reason if "time" in event else f"{reason} (nor has the record a timestamp that could stand for the time)"
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictInt,
@@ -75,6 +76,10 @@ class Page(BaseModel):
     end: StrictInt = Field(ge=0, lt=2**31)
 
 
+NullAsEmpty: Final = BeforeValidator(lambda given: [] if given is None else given)
+"""Takes null for a list without items: serializers of objects write it for an optional field that is not set."""
+
+
 class DocumentEvent(Payload):
     organization_id: Identifier
     document_id: Identifier
@@ -115,7 +120,7 @@ class OcrCompleted(DescribedEvent):
     metadata: Metadata | None = None
     """Field that is left as it was if it is absent. Values that can't be stored are left out, with a warning, unless
     the organization refuses such events."""
-    pages: list[Page] = Field(default_factory=list, max_length=20_000)
+    pages: Annotated[list[Page], NullAsEmpty] = Field(default_factory=list, max_length=20_000)
     content_type: Annotated[str, Field(max_length=128)] | None = None
     source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
     """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from kb_contracts import strict_json
 from kb_contracts.errors import Rejected
-from kb_contracts.reasons.json_text import NotJson, NotUtf8, to_text
+from kb_contracts.reasons.json_text import NotJson, NotUtf8, is_base64_of_json, to_text
+from kb_contracts.reasons.sentences import letters_of
+from kb_contracts.reasons.shown_values import cut
 
 EventHeaders = Sequence[tuple[str, bytes | None]]
 RawEvent = dict[str, Any]
@@ -33,8 +35,10 @@ _MEDIA_TYPE: Final = re.compile(
 )
 _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]+)""", re.IGNORECASE)
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_SCHEMA_ID_BYTES: Final = 5
-"""A zero and four bytes, which the serializers of Confluent's schema registry put in front."""
+_SCHEMA_IDS: Final[Sequence[tuple[bytes, int]]] = ((b"\x00", 5), (b"\x00", 9), (b"\x03\x00", 18))
+"""First bytes and lengths of ids of a schema in front of a value: those of Confluent, Apicurio and AWS Glue."""
+_CARRIERS: Final = ("data", "payload", "before", "after", "detail", "message", "Message")
+"""Fields in which other systems carry an event or its data."""
 _DEEPEST: Final = 4
 """Number of wrappings that are removed. More have never been seen."""
 _FOREIGN_FORMS: Final[Sequence[tuple[frozenset[str], str]]] = (
@@ -70,9 +74,11 @@ def read_event(value: bytes | None, headers: EventHeaders = ()) -> RawEvent:
 def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> Iterator[RawEvent]:
     """Yield what can be read of an event that may have any form, or of each event of a batch. Never raises."""
     try:
-        yield read_event(value, headers)
+        event = read_event(value, headers)
     except Rejected:
         yield from _read_refused_events(value, headers)
+    else:
+        yield event if isinstance(event.get("data"), dict) else {**event, "data": _find_data(event)}
 
 
 def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator[RawEvent]:
@@ -89,11 +95,34 @@ def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator
             yield _unwrap(inner)
         except Rejected:
             if isinstance(inner, dict):
-                data = inner if "organization_id" in inner else inner.get("data", inner)
                 own = {name: inner[name] for name in _REQUIRED if name in inner} if _is_event(inner) else {}
-                yield {**attributes, **own, "data": _remove_wrappings(data)}
+                yield {**attributes, **own, "data": _find_data(inner)}
             else:
                 yield attributes
+
+
+def _find_data(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a refused document that names an organization; an empty one if none does, or its parts differ.
+
+    Only fields that carry events are looked into: a text or a name may be from anybody.
+    """
+    level: list[Any] = [document]
+    for _ in range(_DEEPEST):
+        parts = [each for each in map(_remove_wrappings, level) if isinstance(each, dict)]
+        owners = [(find_field(each, "organization_id"), each) for each in parts]
+        named = [(owner, each) for owner, each in owners if owner is not None]
+        if named:
+            return named[0][1] if all(owner == named[0][0] for owner, _ in named) else {}
+        level = [each[name] for each in parts for name in _CARRIERS if name in each]
+    return {}
+
+
+def find_field(fields: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field, also of one whose name is written in another way, such as `organizationId`."""
+    if name in fields:
+        return fields[name]
+    letters = letters_of(name)
+    return next((value for each, value in fields.items() if letters_of(each) == letters), None)
 
 
 def _read_clear_attributes(headers: EventHeaders) -> RawEvent:
@@ -115,10 +144,22 @@ def find_content_type(headers: EventHeaders) -> str | None:
     return None
 
 
+def headers_of(event: RawEvent, headers: EventHeaders) -> Mapping[str, str]:
+    """Return the attributes of an event that its record's headers have, each with the name of its header."""
+    names: dict[str, str] = {}
+    for header, value in headers:
+        attribute = _ATTRIBUTE.fullmatch(header)
+        name = "datacontenttype" if header.lower() in _CONTENT_TYPES else attribute[1].lower() if attribute else ""
+        if value is not None and event.get(name) == _unquote(value.decode("utf-8", "replace")).strip():
+            names[name] = header
+    return names
+
+
 def remove_schema_id(value: bytes) -> bytes:
     """Return JSON without the id that serializers of a schema registry put in front of it; all else as it is."""
-    if value[:1] == b"\x00" and value[_SCHEMA_ID_BYTES : _SCHEMA_ID_BYTES + 1] in (b"{", b'"'):
-        return value[_SCHEMA_ID_BYTES:]
+    for first, length in _SCHEMA_IDS:
+        if value.startswith(first) and value[length : length + 1] in (b"{", b'"'):
+            return value[length:]
     return value
 
 
@@ -129,10 +170,11 @@ def check_json_media_type(media_type: str) -> str:
         raise ValueError("must be a media type of JSON, such as application/json")
     subtype = parsed[1].lower()
     if subtype != "json" and not subtype.endswith("+json"):
-        raise ValueError("must be application/json or another media type of JSON; send data as JSON")
+        found = media_type.partition(";")[0].strip()
+        raise ValueError(f"must be application/json or another media type of JSON, not {cut(found)}: send data as JSON")
     charset = _CHARSET.search(parsed[2])
     if charset is not None and charset[1].lower() not in _UTF_8:
-        raise ValueError("must not name another charset than utf-8; send UTF-8")
+        raise ValueError("must name the charset utf-8 or none: send UTF-8")
     return media_type
 
 
@@ -143,11 +185,8 @@ def _refuse_other_formats(content_type: str) -> None:
     if kind.startswith(_CLOUDEVENTS):
         try:
             check_json_media_type(kind if "+" in kind else kind.replace("events", "events+json", 1))
-        except ValueError:
-            raise Rejected(
-                "bad-envelope",
-                "the header content-type names another format than application/cloudevents+json in UTF-8; send JSON",
-            ) from None
+        except ValueError as error:
+            raise Rejected("bad-envelope", f"content-type: {error}") from None
 
 
 def _refuse_batch() -> Rejected:
@@ -254,7 +293,7 @@ def _refuse_foreign_form(event: Mapping[str, Any]) -> None:
     for names, remedy in _FOREIGN_FORMS:
         if names <= event.keys():
             raise Rejected("bad-envelope", remedy)
-    if "organization_id" in event:
+    if "organization_id" in event or ("data" not in event and find_field(event, "organization_id") is not None):
         raise Rejected(
             "bad-envelope",
             "the value is the data of an event without its attributes; put it into `data` of a CloudEvent, or send the "
@@ -293,7 +332,7 @@ def _kind_of(document: Any) -> str:
         case None:
             return "null"
         case str():
-            return "a JSON text"
+            return "a text with JSON in Base64" if is_base64_of_json(document) else "a JSON text"
         case bool():
             return "a truth value"
         case int() | float():

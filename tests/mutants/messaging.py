@@ -24,6 +24,33 @@ _IDEMPOTENCY: Final = "tests/integration/kb_api/test_idempotency.py"
 
 MUTANTS: Final = (
     Mutant(
+        "refusal-is-announced-to-whom-a-text-names",
+        "contracts/kb_contracts/event_forms.py",
+        old="level = [each[name] for each in parts for name in _CARRIERS if name in each]",
+        new="level = [value for each in parts for value in each.values()]",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS, "test_a_refusal_is_announced_to_no_organization_that_can_not_be_told_for_certain"
+        ),
+    ),
+    Mutant(
+        "refusal-is-announced-to-the-first-of-several-organizations",
+        "contracts/kb_contracts/event_forms.py",
+        old="return named[0][1] if all(owner == named[0][0] for owner, _ in named) else {}",
+        new="return named[0][1]",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS, "test_a_refusal_is_announced_to_no_organization_that_can_not_be_told_for_certain"
+        ),
+    ),
+    Mutant(
+        "refusal-is-announced-for-the-document-of-the-key",
+        _DEAD_LETTERS,
+        old="in_key.document_id if content.key is None else content.document_id",
+        new="in_key.document_id or content.document_id",
+        caught_by=in_file(
+            _DEAD_LETTER_TESTS, "test_a_rejection_is_announced_to_the_organization_that_key_or_content_names"
+        ),
+    ),
+    Mutant(
         "relay-keeps-buckets-it-may-have-lost",
         _RELAY,
         old="                    self._buckets = []\n",

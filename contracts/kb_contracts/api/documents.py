@@ -9,7 +9,7 @@ from kb_contracts.api.batches import DescribedAs
 from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
 from kb_contracts.api.model import StrictModel, Timestamp, example
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
-from kb_contracts.documents import EmbeddingText, Page, ReadingWarning, Revision, TagIds, Text
+from kb_contracts.documents import EmbeddingText, NullAsEmpty, Page, ReadingWarning, Revision, TagIds, Text
 from kb_contracts.metadata import MAX_WARNINGS, Metadata, MetadataWarning
 from kb_contracts.nul_characters import without_nul_characters
 from kb_contracts.outcomes import OutdatedFacet
@@ -63,7 +63,7 @@ class PutDocument(DocumentRequestChange):
         description="All metadata of the document. If it is absent, the metadata do not change. Values that can't be "
         f"stored are left out, with a warning in the answer{_UNLESS_STRICT}",
     )
-    pages: list[PageOfText] = Field(
+    pages: Annotated[list[PageOfText], NullAsEmpty] = Field(
         default=[], max_length=20_000, description="Positions of the pages in the text, in order."
     )
     content_type: Annotated[str, Field(max_length=128)] | None = Field(

@@ -4,7 +4,7 @@ A reason names the field as its sender wrote it, says what is wrong and what is 
 value where the schema allows no free text. Of texts, names and secrets it tells the size only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +21,7 @@ MAX_REASONS: Final = 10
 _CONSEQUENCE: Final = "default_factory_not_called"
 _OWN: Final = "own_reason"
 _NO_SCHEMA: Final = Node({"type": "any"}, {})
+_NO_NAMES: Final[Mapping[str, str]] = {}
 
 _PublicPath: TypeAlias = tuple[str, ...]
 _Located: TypeAlias = tuple[tuple[int | str, ...], ErrorDetails]
@@ -66,18 +67,25 @@ def why_not(adapter: TypeAdapter[Any], value: object, *, quotes: bool = True) ->
 
 
 def describe(
-    error: ValidationError, model: Any, *, whole: str = "value", most: int = MAX_REASONS, quotes: bool = True
+    error: ValidationError,
+    model: Any,
+    *,
+    whole: str = "value",
+    names: Mapping[str, str] = _NO_NAMES,
+    most: int = MAX_REASONS,
+    quotes: bool = True,
 ) -> str:
     """Return why a value is no `model` as one text.
 
     Args:
         whole: name of the value itself; empty: it needs none.
+        names: of fields that were sent under another name than that of the model.
         most: number of reasons to give.
         quotes: whether values may be shown, and names that the sender made up.
     """
     found = reasons(error, model, quotes=quotes)
     rest = len(found) - most
-    named = [(each.field or whole, each.message) for each in found[:most]]
+    named = [(names.get(each.field, each.field) or whole, each.message) for each in found[:most]]
     listed = "; ".join(f"{name}: {message}" if name else message for name, message in named)
     return listed + (f"; and {rest:,} more" if rest > 0 else "")
 

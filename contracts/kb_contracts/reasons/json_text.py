@@ -19,6 +19,9 @@ _FORMATS: Final[Mapping[bytes, str]] = {
     b"\x1f\x8b": "gzip data",
     b"\x28\xb5\x2f\xfd": "zstd data",
     b"\x04\x22\x4d\x18": "lz4 data",
+    b"\x78\x01": "zlib data",
+    b"\x78\x9c": "zlib data",
+    b"\x78\xda": "zlib data",
     b"\x82SNAPPY": "snappy data",
     b"\xff\x06\x00\x00sNaPpY": "snappy data",
     b"\xac\xed\x00\x05": "a serialized Java object",
@@ -33,8 +36,10 @@ _FORMATS: Final[Mapping[bytes, str]] = {
 _BINARY_MAPS: Final = frozenset({*range(0x80, 0xA0), *range(0xA0, 0xC0), 0xDC, 0xDD, 0xDE, 0xDF})
 """First bytes of lists and objects of MessagePack and CBOR."""
 _COMPRESSED: Final = " data"
+_BINARY_DATA: Final = "it is binary data, such as Avro, Protobuf, MessagePack or CBOR: publish plain JSON"
 _WORDS_OF_OTHERS: Final = re.compile(r"None|True|False|undefined|nan|inf|NULL|TRUE|FALSE")
-_BINARY: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_COMMENTS: Final = ("//", "/*", "#")
 _BASE64: Final = re.compile(r"(?:eyJ|eyA|ewog|ewo|ewoJ)[A-Za-z0-9+/_=.\r\n-]*")
 _MESSAGES: Final[Mapping[str, str]] = {
     "Invalid control character at": "a text has a line break or another control character that is not escaped,",
@@ -71,8 +76,8 @@ def to_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         position, byte = error.start, value[error.start]
-        if position == 0 and byte in _BINARY_MAPS:
-            raise NotUtf8("it is binary data, such as MessagePack or CBOR: publish plain JSON") from None
+        if (position == 0 and byte in _BINARY_MAPS) or _begins_binary(value):
+            raise NotUtf8(_BINARY_DATA) from None
         raise NotUtf8(
             f"byte {position} (0x{byte:02X}) is not UTF-8, in which JSON is written: encode the text as UTF-8"
         ) from None
@@ -160,6 +165,8 @@ def _fault_of_habit(text: str, position: int, where: str) -> str | None:
     rest = text[position : position + 20]
     if word := _WORDS_OF_OTHERS.match(rest):
         return f"{word[0]} {where} is not JSON: write null, true, false or a number"
+    if rest.startswith(_COMMENTS):
+        return f"there is a comment {where}: JSON has none, remove it"
     if rest[0] == "'":
         return f"there is a single quote {where}: JSON has double quotes"
     # Newer versions of Python point to the comma itself.
@@ -170,17 +177,26 @@ def _fault_of_habit(text: str, position: int, where: str) -> str | None:
 
 def _other_kind(beginning: str) -> str | None:
     """Say what a text is that begins like no JSON; None if it may be JSON with a mistake."""
-    if _BINARY.search(beginning[:8]):
-        return "it is binary data, such as Avro, Protobuf or MessagePack: publish plain JSON"
+    if _begins_binary(beginning.encode()):
+        return _BINARY_DATA
     if beginning.startswith("<"):
         return "it is XML or HTML: publish JSON"
-    if _BASE64.fullmatch(beginning):
+    if is_base64_of_json(beginning):
         return "it looks like JSON in Base64: publish the JSON itself"
     if beginning.startswith("---"):
         return "it looks like YAML: publish JSON"
     if beginning[:1] in '{["' or beginning[:1] in "-0123456789" or _is_word(beginning):
         return None
     return "it is plain text or another format: publish a JSON object"
+
+
+def is_base64_of_json(text: str) -> bool:
+    """Return whether a text is what JSON becomes in Base64."""
+    return _BASE64.fullmatch(text) is not None
+
+
+def _begins_binary(value: bytes) -> bool:
+    return _BINARY.search(value[:8]) is not None
 
 
 def _is_word(text: str) -> bool:

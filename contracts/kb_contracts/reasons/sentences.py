@@ -172,8 +172,8 @@ def _missing(around: object, *, name: str, parent: Node) -> str:
 def _nearest(name: str, names: Sequence[str]) -> str | None:
     if not is_plain(name):
         return None
-    letters = {_letters(each): each for each in names}
-    found = difflib.get_close_matches(_letters(name), list(letters), n=1, cutoff=0.75)
+    letters = {letters_of(each): each for each in names}
+    found = difflib.get_close_matches(letters_of(name), list(letters), n=1, cutoff=0.75)
     return letters[found[0]] if found else None
 
 
@@ -181,7 +181,7 @@ def _choices(known: Sequence[str]) -> Node:
     return Node({"type": "literal", "expected": list(known)}, {})
 
 
-def _letters(name: str) -> str:
+def letters_of(name: str) -> str:
     """Return a name as it is heard: `documentId` and `document_id` are the same."""
     return name.replace("_", "").replace("-", "").replace(".", "").lower()
 

@@ -31,7 +31,7 @@ def shown(value: object, node: Node) -> str:
         case bool():
             return str(value).lower()
         case int() | float():
-            return _cut(_digits(value)) if _takes_scalars(node) else "a number"
+            return cut(_digits(value)) if _takes_scalars(node) else "a number"
         case str() if node.may_be_shown() and _looks_like(value, node):
             return _quoted(value)
     return size_of(value)
@@ -86,7 +86,8 @@ def _digits(number: float) -> str:
         return "a number of more than 4,300 digits"
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return the beginning of a text that may be shown."""
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 

@@ -10,6 +10,7 @@ _FORM: Final = re.compile(
     re.ASCII | re.DOTALL,
 )
 _OFFSET: Final = re.compile(r"[Zz]|[+-](?P<hours>\d{2}):?(?P<minutes>\d{2})", re.ASCII)
+_HOURS: Final = re.compile(r"[+-]\d{2}", re.ASCII)
 _ZONE_NAME: Final = re.compile(r" ?(?P<name>[A-Z]{2,5}|[A-Z][a-z]+(?:/[A-Za-z_]+)+)", re.ASCII)
 _BRACKETS: Final = re.compile(r"(?:[Zz]|[+-]\d{2}:?\d{2})?\[[A-Za-z0-9_+/-]{1,40}\]", re.ASCII)
 _WEEKDAY: Final = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? ", re.ASCII)
@@ -70,7 +71,7 @@ def _fault_of_zone(rest: str) -> str | None:
         is_utc = name["name"] in {"GMT", "UTC"}
         return f"a zone has no name: write {'Z' if is_utc else 'its offset such as +01:00'} instead of {name['name']}"
     if (offset := _OFFSET.fullmatch(rest)) is None:
-        return None
+        return f"write the minutes of the offset, too: {rest}:00" if _HOURS.fullmatch(rest) else None
     if int(offset["hours"] or 0) > 23 or int(offset["minutes"] or 0) > 59:
         return "there is no such offset"
     return "it is outside of the years 1 to 9999 in UTC"

@@ -145,9 +145,9 @@ class DeadLetterPublisher:
         owner = await self._if_known(_owner_in_key(letter.topic, record.key))
         event = read_event_name(record.value, record.headers)
         reason, detail = letter.reason, letter.detail
-        if owner == NO_OWNER:
+        if owner.organization_id in (None, letter.organization_id):
             owner = Owner(letter.organization_id, letter.document_id)
-        elif owner.organization_id != letter.organization_id:
+        else:
             # The record may be of another organization than its key, to which nothing of its contents is sent.
             event, reason, detail = EventIdentity(), "key-mismatch", KEY_OF_ANOTHER_ORGANIZATION
         if owner.organization_id is None:
@@ -216,12 +216,13 @@ def find_owner(topic: str, key: bytes | None, *, value: bytes | None, headers: E
     return _agree(_owner_in_key(topic, key), read_content(value, headers))
 
 
-def _agree(*owners: Owner) -> Owner:
-    organizations = {owner.organization_id for owner in owners if owner.organization_id is not None}
+def _agree(in_key: Owner, content: Owner) -> Owner:
+    """Return the only organization that key and content name, with the document of the content."""
+    organizations = {each.organization_id for each in (in_key, content) if each.organization_id is not None}
     if len(organizations) != 1:
         return NO_OWNER
-    documents = {owner.document_id for owner in owners if owner.document_id is not None}
-    return Owner(organizations.pop(), documents.pop() if len(documents) == 1 else None)
+    document_id = in_key.document_id if content.key is None else content.document_id
+    return Owner(organizations.pop(), document_id)
 
 
 def _owner_in_key(topic: str, key: bytes | None) -> Owner:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kb_contracts.event_forms import EventHeaders, read_events_leniently, remove_schema_id
+from kb_contracts.event_forms import EventHeaders, find_field, read_events_leniently, remove_schema_id
 from kb_contracts.identifiers import is_identifier
 
 KEY_OF_ANOTHER_ORGANIZATION: Final = (
@@ -68,7 +68,7 @@ def _read_data(data: Any) -> Owner:
 
 
 def _identifier(data: Mapping[str, Any], name: str) -> str | None:
-    value = data.get(name)
+    value = find_field(data, name)
     return value if isinstance(value, str) and is_identifier(value) else None
 
 

@@ -204,6 +204,13 @@ BINARY = (("ce_id", b"e-1"), ("ce_type", b"document.deleted.v1"), ("ce_specversi
         (None, json.dumps(envelope(data=EVENT).decode()).encode(), (), "doc"),
         (None, json.dumps([json.loads(envelope(data=EVENT))] * 2).encode(), (), None),
         (None, envelope(data={"organization_id": "org", "document_id": "with a space"}), (), None),
+        (None, envelope(data={"organizationId": "org", "documentId": "doc"}), (), "doc"),
+        (None, json.dumps({"OrganizationId": "org", "DocumentId": "doc"}).encode(), (), "doc"),
+        (None, json.dumps({"before": EVENT, "after": None, "op": "d"}).encode(), (), "doc"),
+        (None, json.dumps({"schema": {}, "payload": {"before": EVENT, "after": EVENT, "op": "u"}}).encode(), (), "doc"),
+        (None, json.dumps({"Type": "", "MessageId": "", "Message": envelope(data=EVENT).decode()}).encode(), (), "doc"),
+        (b"org/another", envelope(data=EVENT), (), "doc"),
+        (b"org/offers", envelope(data={"organization_id": "org", "tag_id": "offers"}), (), None),
         (
             "org/Stra\u00dfe 1".encode(),
             envelope(data={"organization_id": "org", "document_id": "Stra\u00dfe 1"}),
@@ -228,6 +235,22 @@ async def test_a_rejection_is_announced_to_the_organization_that_key_or_content_
     assert (announced.key, rejected.organization_id, rejected.document_id) == (b"org", "org", document_id)
     [letter], _ = await dead_letters.find_page(database, ["org"], LetterFilter(), skip=0, limit=9)
     assert (letter.letter_id, letter.document_id) == (rejected.dead_letter_id, document_id)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"before": EVENT, "after": EVENT | {"organization_id": "other"}, "op": "u"},
+        {"data": {"text": json.dumps(EVENT), "metadata": EVENT}},
+        {"organization_id": 7, "data": EVENT},
+    ],
+)
+async def test_a_refusal_is_announced_to_no_organization_that_can_not_be_told_for_certain(
+    database: Database, document: object
+) -> None:
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, None, json.dumps(document).encode(), (), 0)
+    await create_publisher(database).publish(record, reason="bad-data", detail="why")
+    assert await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10) == []
 
 
 async def test_nothing_of_an_event_of_another_organization_than_its_key_is_announced(database: Database) -> None:

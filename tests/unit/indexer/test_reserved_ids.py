@@ -50,6 +50,29 @@ def test_an_upstream_may_not_name_documents_and_tags_of_curated_knowledge(event:
     assert refused.value.reason == "reserved-id"
 
 
+@pytest.mark.parametrize(
+    ("event", "detail"),
+    [
+        (
+            completed("entry-7"),
+            'document_id: must not begin with entry-, as ids of entries do, not "entry-7": choose another one',
+        ),
+        (
+            completed(tag_ids=("a", "kb.x")),
+            'tag_ids.1: must not begin with kb., as ids of curated knowledge do, not "kb.x": choose another one',
+        ),
+        (
+            about_tag("kb.x")[0],
+            'tag_id: must not begin with kb., as ids of curated knowledge do, not "kb.x": choose another one',
+        ),
+    ],
+)
+def test_a_reason_names_the_field_and_the_id_that_is_reserved(event: Payload, detail: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        require_ids_of_topic(event, is_of_knowledge=False)
+    assert refused.value.detail == detail
+
+
 @pytest.mark.parametrize("event", [*about_document("an-entry-1"), *about_document("Entry-1"), *about_tag("akb.x")])
 def test_an_upstream_may_name_all_others(event: Payload) -> None:
     require_ids_of_topic(event, is_of_knowledge=False)
