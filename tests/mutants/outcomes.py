@@ -21,6 +21,16 @@ _OUTDATED: Final = "tests/integration/indexer/test_outdated_events.py"
 
 MUTANTS: Final = (
     Mutant(
+        "event-that-a-receiver-has-taken-fails-for-the-encoding-of-its-answer",
+        "shared/kb_shared/providers/capped_answers.py",
+        old="        stream = _Capped(",
+        new='        if decode is _refuse:\n            next(decode(b""))\n        stream = _Capped(',
+        caught_by=in_file(
+            "tests/integration/kb_api/test_webhook_errors.py",
+            "test_an_answer_is_told_by_its_status_and_a_missing_one_by_its_connection",
+        ),
+    ),
+    Mutant(
         "outcomes-listed-by-two-processes-twice",
         _LISTER,
         old="[each.id for each in found]) < len(found)",

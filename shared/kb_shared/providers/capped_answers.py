@@ -70,9 +70,6 @@ class CappedTransport(httpx.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         decode = _decoder(response.headers.get("content-encoding", "identity"))
-        if decode is None:
-            await response.aclose()
-            raise httpx.DecodingError("the answer is compressed in a way that was not asked for", request=request)
         # Of the bytes as they were sent.
         headers = [
             (name, value)
@@ -111,12 +108,17 @@ class _Capped(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _decoder(encoding: str) -> _Decode | None:
+def _refuse(_: bytes) -> Iterator[bytes]:
+    # Not before a body is read: who needs the status alone gets it.
+    raise httpx.DecodingError("the answer is compressed in a way that was not asked for")
+
+
+def _decoder(encoding: str) -> _Decode:
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return lambda raw: iter((raw,))
     if encoding not in _WINDOW_BITS:
-        return None
+        return _refuse
     decompressor = zlib.decompressobj(_WINDOW_BITS[encoding])
 
     def decode(raw: bytes) -> Iterator[bytes]:

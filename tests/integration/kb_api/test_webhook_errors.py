@@ -69,6 +69,16 @@ def with_status(status: int) -> Answer:
     return answer
 
 
+def compressed(status: int) -> Answer:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status} X\r\ncontent-encoding: br\r\nretry-after: 60\r\ncontent-length: 2\r\n\r\n"
+        writer.write(head.encode() + b"ok")
+        writer.close()
+
+    return answer
+
+
 @asynccontextmanager
 async def serve(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
@@ -88,6 +98,8 @@ async def serve(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIt
         (with_status(429), 429, "put-off"),
         (with_status(500), 500, "refused"),
         (with_status(503), 503, "put-off"),
+        (compressed(200), 200, None),
+        (compressed(503), 503, "put-off"),
         (close, None, "connection-closed"),
         (reset, None, "connection-closed"),
         (speak_no_http, None, "no-http-answer"),

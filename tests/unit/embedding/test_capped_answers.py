@@ -104,6 +104,17 @@ async def test_an_encoding_that_can_not_be_decompressed_in_pieces_is_refused(enc
         await read(CannedServer([b"x"], encoding=encoding), up_to=MEGABYTE)
 
 
+@pytest.mark.parametrize("encoding", ["br", "utf-8"])
+async def test_the_status_of_an_answer_is_known_in_whatever_encoding_its_body_is(encoding: str) -> None:
+    server = CannedServer([b"x"], encoding=encoding, status=503)
+    async with (
+        httpx.AsyncClient(transport=CappedTransport(server)) as client,
+        client.stream("POST", "http://server.invalid/") as response,
+    ):
+        assert response.status_code == 503
+    assert server.stream.closed
+
+
 async def test_an_answer_with_a_wrong_content_encoding_is_refused() -> None:
     with pytest.raises(httpx.DecodingError):
         await read(CannedServer([b"not gzip at all"], encoding="gzip"), up_to=MEGABYTE)
