@@ -78,7 +78,9 @@ def read_events_leniently(value: bytes | None, headers: EventHeaders = ()) -> It
     except Rejected:
         yield from _read_refused_events(value, headers)
     else:
-        yield event if isinstance(event.get("data"), dict) else {**event, "data": _find_data(event)}
+        data = event.get("data")
+        is_named = isinstance(data, dict) and find_field(data, "organization_id") is not None
+        yield event if is_named else {**event, "data": _find_data(event)}
 
 
 def _read_refused_events(value: bytes | None, headers: EventHeaders) -> Iterator[RawEvent]:

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from kb_contracts.api.batches import DescribedAs
 from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
-from kb_contracts.api.model import StrictModel, Timestamp, example
+from kb_contracts.api.model import StrictModel, example, in_utc
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
+from kb_contracts.cloudevents import Moment
 from kb_contracts.documents import EmbeddingText, NullAsEmpty, Page, ReadingWarning, Revision, TagIds, Text
 from kb_contracts.metadata import MAX_WARNINGS, Metadata, MetadataWarning
 from kb_contracts.nul_characters import without_nul_characters
@@ -49,7 +50,9 @@ class PutDocument(DocumentRequestChange):
         description="Name of the document, for example its file name."
     )
     tag_ids: TagIds = Field(description="All tags of the document.")
-    upload_date: Timestamp = Field(description="Time at which the document was uploaded.")
+    upload_date: Annotated[Moment, Strict(strict=False), AfterValidator(in_utc)] = Field(
+        description="Time at which the document was uploaded."
+    )
     text: Text | None = Field(
         default=None,
         description="Whole text of the document, plain or Markdown. NUL characters are left out, with a warning on the "

@@ -72,7 +72,8 @@ def _written_as_time(value: object) -> object:
     return value
 
 
-def _in_utc(value: datetime) -> datetime:
+def in_utc(value: datetime) -> datetime:
+    """Return a time in UTC as MongoDB stores it."""
     try:
         utc = value.astimezone(UTC)
     except OverflowError:
@@ -80,5 +81,5 @@ def _in_utc(value: datetime) -> datetime:
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
-Timestamp = Annotated[AwareDatetime, Strict(strict=False), BeforeValidator(_written_as_time), AfterValidator(_in_utc)]
+Timestamp = Annotated[AwareDatetime, Strict(strict=False), BeforeValidator(_written_as_time), AfterValidator(in_utc)]
 """RFC 3339 time with its offset, converted to UTC and whole milliseconds, as MongoDB stores times."""

@@ -209,6 +209,7 @@ BINARY = (("ce_id", b"e-1"), ("ce_type", b"document.deleted.v1"), ("ce_specversi
         (None, json.dumps({"before": EVENT, "after": None, "op": "d"}).encode(), (), "doc"),
         (None, json.dumps({"schema": {}, "payload": {"before": EVENT, "after": EVENT, "op": "u"}}).encode(), (), "doc"),
         (None, json.dumps({"Type": "", "MessageId": "", "Message": envelope(data=EVENT).decode()}).encode(), (), "doc"),
+        (None, envelope(data={"before": None, "after": EVENT, "op": "c"}), (), "doc"),
         (b"org/another", envelope(data=EVENT), (), "doc"),
         (b"org/offers", envelope(data={"organization_id": "org", "tag_id": "offers"}), (), None),
         (
@@ -242,6 +243,7 @@ async def test_a_rejection_is_announced_to_the_organization_that_key_or_content_
     [
         {"before": EVENT, "after": EVENT | {"organization_id": "other"}, "op": "u"},
         {"data": {"text": json.dumps(EVENT), "metadata": EVENT}},
+        {"text": json.dumps(EVENT), "metadata": EVENT},
         {"organization_id": 7, "data": EVENT},
     ],
 )

@@ -83,6 +83,18 @@ async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
     }
 
 
+@pytest.mark.parametrize(
+    "given",
+    [1_769_860_800_000, "1769860800000", 1_769_860_800.0, "2026-01-31 13:00:00.000+01:00", "2026-01-31t12:00:00z"],
+)
+async def test_a_time_is_read_in_each_form_in_which_it_is_read_over_kafka(
+    organization: OrganizationClient, given: object
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "upload_date": given, "pages": None})
+    [(event, _)] = await accepted(organization)
+    assert event.model_dump(mode="json")["upload_date"] == "2026-01-31T12:00:00Z"
+
+
 async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_are_sent_in_their_order(
     organization: OrganizationClient,
 ) -> None:
