@@ -22,6 +22,7 @@ from kb_contracts.errors import Rejected
 from kb_contracts.event_forms import EventHeaders, RawEvent, check_json_media_type, headers_of, read_event
 from kb_contracts.reasons.field_reasons import describe
 from kb_contracts.reasons.sentences import unknown_choice
+from kb_contracts.text_rules import storable
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 MAX_EVENT_BYTES: Final = 1_000_000
@@ -80,8 +81,8 @@ class Envelope(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     specversion: Literal["1.0"] = "1.0"
-    id: str = Field(min_length=1, max_length=256)
-    source: str = Field(min_length=1, max_length=512)
+    id: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(storable)]
+    source: Annotated[str, Field(min_length=1, max_length=512), AfterValidator(storable)]
     type: str = Field(min_length=1, max_length=128)
     time: Moment
     datacontenttype: Annotated[str, AfterValidator(check_json_media_type)] = "application/json"

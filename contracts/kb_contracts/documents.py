@@ -115,13 +115,13 @@ class OcrCompleted(DescribedEvent):
     tag_ids: TagIds
     upload_date: Moment
     text: Text | None = None
-    text_ref: Annotated[str, Field(max_length=512)] | None = None
+    text_ref: Annotated[str, Field(max_length=512), AfterValidator(storable)] | None = None
     """Reference of a text stored earlier through kb-api for the same organization and document."""
     metadata: Metadata | None = None
     """Field that is left as it was if it is absent. Values that can't be stored are left out, with a warning, unless
     the organization refuses such events."""
     pages: Annotated[list[Page], NullAsEmpty] = Field(default_factory=list, max_length=20_000)
-    content_type: Annotated[str, Field(max_length=128)] | None = None
+    content_type: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
     source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = None
     """Digest of the file of the text. The sender chooses it, and can see by it later whether the file has changed."""
     embedding_text: EmbeddingText | None = None

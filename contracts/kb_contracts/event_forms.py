@@ -37,8 +37,10 @@ _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]+)""", re.IGNORECAS
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _SCHEMA_IDS: Final[Sequence[tuple[bytes, int]]] = ((b"\x00", 5), (b"\x00", 9), (b"\x03\x00", 18))
 """First bytes and lengths of ids of a schema in front of a value: those of Confluent, Apicurio and AWS Glue."""
-_CARRIERS: Final = ("data", "payload", "before", "after", "detail", "message", "Message")
-"""Fields in which other systems carry an event or its data."""
+_CARRIERS: Final = frozenset(
+    {"data", "payload", "before", "after", "detail", "message", "value", "body", "event", "eventdata"}
+)
+"""Fields in which other systems carry an event or its data, in small letters."""
 _DEEPEST: Final = 4
 """Number of wrappings that are removed. More have never been seen."""
 _FOREIGN_FORMS: Final[Sequence[tuple[frozenset[str], str]]] = (
@@ -115,7 +117,7 @@ def _find_data(document: Mapping[str, Any]) -> Mapping[str, Any]:
         named = [(owner, each) for owner, each in owners if owner is not None]
         if named:
             return named[0][1] if all(owner == named[0][0] for owner, _ in named) else {}
-        level = [each[name] for each in parts for name in _CARRIERS if name in each]
+        level = [value for each in parts for name, value in each.items() if letters_of(name) in _CARRIERS]
     return {}
 
 

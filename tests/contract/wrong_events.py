@@ -159,6 +159,8 @@ NOT_ENVELOPED: Final[dict[str, bytes]] = {
     "time before the calendar": envelope(time="0001-01-01T00:00:00+14:00"),
     "XML as datacontenttype": envelope(datacontenttype="application/xml"),
     "data a list": envelope(data=[DATA]),
+    "event id with NUL": envelope(id="1\0"),
+    "source with NUL": envelope(source="/up\0stream"),
     "data null": envelope(data=None),
 }
 WRONG_IDS: Final[dict[str, bytes]] = {
@@ -288,6 +290,7 @@ WRONG_TEXTS: Final[dict[str, bytes]] = {
     "text an object": event(text={"body": "page one"}),
     "text with lone surrogate": event(text="page \ud83d one"),
     "text_ref a number": event(text=ABSENT, text_ref=1),
+    "text_ref with NUL": event(text=ABSENT, text_ref="acme/handbook\0"),
     "text_ref too long": event(text=ABSENT, text_ref="r" * 513),
     "embedding_text empty": event(embedding_text=""),
     "embedding_text blank": event(embedding_text=" \n"),
@@ -304,6 +307,7 @@ WRONG_TEXTS: Final[dict[str, bytes]] = {
     "document_name with NUL": event(document_name="handbook\0.pdf"),
     "document_name with lone surrogate": event(document_name="\udfff"),
     "content_type a number": event(content_type=1),
+    "content_type with NUL": event(content_type="text/plain\0"),
     "content_type too long": event(content_type="x" * 129),
     "source_digest a list": event(source_digest=[1]),
     "source_digest too long": event(source_digest="0" * 129),

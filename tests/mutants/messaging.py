@@ -26,8 +26,8 @@ MUTANTS: Final = (
     Mutant(
         "refusal-is-announced-to-whom-a-text-names",
         "contracts/kb_contracts/event_forms.py",
-        old="level = [each[name] for each in parts for name in _CARRIERS if name in each]",
-        new="level = [value for each in parts for value in each.values()]",
+        old="for name, value in each.items() if letters_of(name) in _CARRIERS]",
+        new="for value in each.values()]",
         caught_by=in_file(
             _DEAD_LETTER_TESTS, "test_a_refusal_is_announced_to_no_organization_that_can_not_be_told_for_certain"
         ),

@@ -58,7 +58,7 @@ class PutDocument(DocumentRequestChange):
         description="Whole text of the document, plain or Markdown. NUL characters are left out, with a warning on the "
         "document. Send either this or `text_ref`.",
     )
-    text_ref: Annotated[str, Field(max_length=512)] | None = Field(
+    text_ref: Annotated[str, Field(max_length=512), AfterValidator(storable)] | None = Field(
         default=None, description="Reference from `PUT /documents/{document_id}/text`, instead of `text`."
     )
     metadata: Annotated[Any, DescribedAs(Metadata | None)] = Field(
@@ -69,7 +69,7 @@ class PutDocument(DocumentRequestChange):
     pages: Annotated[list[PageOfText], NullAsEmpty] = Field(
         default=[], max_length=20_000, description="Positions of the pages in the text, in order."
     )
-    content_type: Annotated[str, Field(max_length=128)] | None = Field(
+    content_type: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = Field(
         default=None, description="Media type of the original file."
     )
     source_digest: Annotated[str, Field(max_length=128), AfterValidator(storable)] | None = Field(

@@ -210,6 +210,8 @@ BINARY = (("ce_id", b"e-1"), ("ce_type", b"document.deleted.v1"), ("ce_specversi
         (None, json.dumps({"schema": {}, "payload": {"before": EVENT, "after": EVENT, "op": "u"}}).encode(), (), "doc"),
         (None, json.dumps({"Type": "", "MessageId": "", "Message": envelope(data=EVENT).decode()}).encode(), (), "doc"),
         (None, envelope(data={"before": None, "after": EVENT, "op": "c"}), (), "doc"),
+        (None, json.dumps({"Headers": {}, "Value": EVENT}).encode(), (), "doc"),
+        (None, json.dumps({"eventType": "Stored", "event_data": json.dumps(EVENT)}).encode(), (), "doc"),
         (b"org/another", envelope(data=EVENT), (), "doc"),
         (b"org/offers", envelope(data={"organization_id": "org", "tag_id": "offers"}), (), None),
         (
