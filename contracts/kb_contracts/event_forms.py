@@ -29,6 +29,8 @@ _ATTRIBUTE: Final = re.compile(r"ce[_-](.+)", re.IGNORECASE | re.DOTALL)
 """Header with an attribute: `ce_id`, and `ce-id` of bridges from HTTP."""
 _CONTENT_TYPES: Final = ("content-type", "contenttype")
 """The second one is that of Spring Cloud Stream."""
+_NO_ATTRIBUTES: Final = frozenset({"data", "data_base64"})
+"""In binary mode the value alone is the data."""
 _REQUIRED: Final = ("specversion", "id", "source", "type")
 _MEDIA_TYPE: Final = re.compile(
     r"""[\w!#$&^.+-]+/([\w!#$&^.+-]+)((?:\s*;\s*[\w!#$&^.+-]+\s*=\s*(?:[^\s;"]+|"[^"]*"))*)"""
@@ -219,8 +221,10 @@ def _read_attributes(headers: EventHeaders) -> RawEvent:
         if named is None or value is None:
             continue
         name = named[1].lower()
+        if name in _NO_ATTRIBUTES:
+            continue
         try:
-            text = _unquote(value.decode())
+            text = _unquote(value.decode().strip())
         except UnicodeDecodeError:
             raise Rejected("bad-envelope", f"the header ce_{_shown(name)} is not UTF-8") from None
         if attributes.setdefault(name, text) != text:

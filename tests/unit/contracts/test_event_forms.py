@@ -120,6 +120,8 @@ READABLE: dict[str, tuple[bytes, EventHeaders]] = {
     "binary, ce_datacontenttype": (dump(DATA), binary(datacontenttype="application/json")),
     "binary, time": (dump(DATA), binary(time="2026-02-01T00:00:00Z")),
     "binary, time as a number": (dump(DATA), binary(time="1769904000.000")),
+    "binary, white space": (dump(DATA), [(name, b" " + (value or b"") + b"\t") for name, value in binary()]),
+    "binary, data as headers": (dump(DATA), binary(("ce_data", b"x"), ("ce_data_base64", b"e30="))),
     "binary, the same header twice": (dump(DATA), [*binary(), *binary()]),
     "binary, extensions and null": (dump(DATA), binary(("ce_subject", None), ("ce_tenant", b"x"), ("x", b"\xff"))),
     "binary, data of Connect": (dump({"schema": CONNECT_SCHEMA, "payload": DATA}), binary(JSON_TYPE)),
