@@ -11,6 +11,25 @@ _PRIVATE: Final = "test_no_part_of_a_private_text_is_repeated"
 
 MUTANTS: Final = (
     Mutant(
+        "deletion-ignores-the-revision-in-its-body",
+        "services/kb-api/kb_api/routes/documents.py",
+        old="if (await request.body()).strip() not in _NO_BODY:",
+        new="if False:",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_documents.py",
+            "test_a_revision_in_the_body_of_a_deletion_is_not_ignored",
+        ),
+    ),
+    Mutant(
+        "reason-names-no-header",
+        "contracts/kb_contracts/event_forms.py",
+        old="            names[name] = header\n",
+        new="            pass\n",
+        caught_by=in_file(
+            "tests/unit/contracts/test_event_forms.py", "test_a_form_that_can_not_be_read_is_refused_by_its_name"
+        ),
+    ),
+    Mutant(
         "years-are-seconds",
         "contracts/kb_contracts/cloudevents.py",
         old="if not _EARLIEST_NUMBER <= moment < _LATEST_NUMBER:",

@@ -116,6 +116,27 @@ async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_a
     ]
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b" null "])
+async def test_a_revision_in_the_body_of_a_deletion_is_not_ignored(
+    organization: OrganizationClient, body: bytes
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
+    answer = await organization.request("DELETE", "/documents/d1", json={"revision": 5})
+    assert (answer.status_code, answer.json()["fields"]) == (
+        422,
+        [
+            {
+                "field": "body",
+                "message": "must be empty: the revision of a deletion is a query parameter, ?revision=9",
+            }
+        ],
+    )
+    headers = {"Authorization": f"Bearer {organization.key}", "Content-Type": "application/json"}
+    url = f"{organization.base}/documents/d1"
+    answer = await organization.http.request("DELETE", url, content=body, headers=headers)
+    assert (answer.status_code, answer.json()["revision"]) == (202, 8)
+
+
 @pytest.mark.parametrize("handled", [False, True])
 async def test_an_older_revision_is_accepted_and_reported_to_change_nothing(
     organization: OrganizationClient, *, handled: bool

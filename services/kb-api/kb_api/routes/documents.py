@@ -69,6 +69,14 @@ async def _id_to_give(document_id: str) -> str:
     return document_id
 
 
+async def _without_body(request: Request) -> None:
+    # The other changes have their revision in the body. To ignore it there could delete what is newer.
+    if (await request.body()).strip() not in _NO_BODY:
+        raise invalid_field("body", "must be empty: the revision of a deletion is a query parameter, ?revision=9")
+
+
+_NO_BODY: Final = frozenset({b"", b"{}", b"null"})
+"""The last two are what some HTTP clients send for no body."""
 DocumentId = Annotated[str, Depends(_usable_id)]
 NewDocumentId = Annotated[str, Depends(_id_to_give)]
 """Id in a request that creates the document if there is none."""
@@ -174,6 +182,7 @@ async def patch_metadata(
     "/documents/{document_id}",
     operation_id="documents.delete",
     summary="Delete a document",
+    dependencies=[Depends(_without_body)],
     status_code=202,
     response_model=AcceptedChange,
     responses=responses("event-too-large", "no-greater-revision", "reserved-id"),
