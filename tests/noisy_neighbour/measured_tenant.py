@@ -52,14 +52,32 @@ class MeasuredTenant:
 
     async def until_searchable(self, document_ids: list[str]) -> None:
         """Wait until each of these documents is found by a search for it."""
-        async with self._organization.kb_search() as http:
+        async with self._organization.kb_search() as kb_search, self._organization.kb_api() as kb_api:
+            indexed = 0
+
+            async def is_found(document_id: str) -> bool:
+                nonlocal indexed
+                indexed = await self._count_indexed(kb_api)
+                return await self._finds(kb_search, document_id)
+
             for document_id in document_ids:
-                await until(partial(self._finds, http, document_id), what=f"{document_id} in search", every_s=0.1)
+                # The deadline moves with each document of this organization, with none of the attacker's.
+                await until(
+                    partial(is_found, document_id),
+                    what=f"{document_id} in search",
+                    every_s=0.1,
+                    progress=lambda: indexed,
+                )
 
     async def _finds(self, http: httpx.AsyncClient, document_id: str) -> bool:
         body = {"query": "anything", "document_ids": [document_id], "top_k": 1}
         answer = await http.post(f"/knowledge-bases/{self._kb_id}/search", json=body)
         return bool(answer.raise_for_status().json()["results"])
+
+    async def _count_indexed(self, http: httpx.AsyncClient) -> int:
+        answer = await http.get(f"/knowledge-bases/{self._kb_id}/documents", params={"status": "indexed", "limit": 1})
+        count: int = answer.raise_for_status().json()["total_count"]
+        return count
 
     async def _send_line(self, line: str) -> None:
         assert self._caller.stdin is not None
