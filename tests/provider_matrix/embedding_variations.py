@@ -50,8 +50,11 @@ def right() -> Iterator[Variation]:
         "with indexes that are fractions", [each | {"index": float(each["index"])} for each in all_three[::-1]]
     )
     yield answer("counted from one", [each | {"index": each["index"] + 1} for each in all_three[::-1]])
+    yield answer("with the index 0 left out", [{"embedding": VECTORS[0]}, *all_three[1:]])
+    yield answer("with the index 0 left out, in another order", [*all_three[:0:-1], {"embedding": VECTORS[0]}])
     yield answer("vectors within vectors", [entry(at, [VECTORS[at]]) for at in range(3)])
     yield answer("as base64", [entry(at, packed(VECTORS[at])) for at in range(3)])
+    yield answer("as base64 without padding", [entry(at, packed(VECTORS[at]).rstrip("=")) for at in range(3)])
     yield answer("numbers as texts", [entry(at, [str(number) for number in VECTORS[at]]) for at in range(3)])
     yield answer("vectors alone", VECTORS)
     yield answer("with usage", all_three, usage={"prompt_tokens": 3, "total_tokens": 3})

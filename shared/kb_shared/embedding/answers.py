@@ -29,7 +29,7 @@ def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vect
     Args:
         entries: `data` of an OpenAI answer: objects with `index` and `embedding`, base64 of float32 or numbers. If
             none has an index, or all have the same, they are in the order of the texts; so is a list of vectors. Some
-            servers count from 1.
+            servers count from 1, or leave the index 0 out.
         count: of the texts.
         dimensions: that each vector must have; None: as many as the first has.
 
@@ -54,6 +54,9 @@ def _in_order_of_the_texts(entries: Any, count: int) -> Sequence[Any]:
     if len(entries) != count:
         raise BadAnswer(f"{len(entries)} vectors for {count} texts")
     indexes = [_index(entry) for entry in entries]
+    if indexes.count(None) == 1 and 0 not in indexes:
+        # Servers that are built on protocol buffers leave out a field that is 0.
+        indexes[indexes.index(None)] = 0
     embeddings = [_embedding(entry) for entry in entries]
     if len(set(indexes)) == 1:
         # A server that does not number them, or all alike, keeps their order.
@@ -85,7 +88,9 @@ def _embedding(entry: Any) -> Any:
 def _decoded(embedding: Any) -> Vector:
     try:
         if isinstance(embedding, str):
-            return np.frombuffer(pybase64.b64decode(embedding, validate=True), dtype="<f4")
+            return np.frombuffer(
+                pybase64.b64decode(embedding + "=" * (-len(embedding) % 4), validate=True), dtype="<f4"
+            )
         # Doubles beyond float32 become infinite, which is refused below.
         with np.errstate(over="ignore"):
             vector = np.asarray(embedding, dtype=np.float32)
