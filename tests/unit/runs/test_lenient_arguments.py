@@ -116,11 +116,15 @@ def test_an_unknown_argument_is_left_out_unless_the_tool_writes() -> None:
     ],
 )
 def test_arguments_are_read_in_the_forms_of_json_that_models_write(written: str) -> None:
-    assert parse_arguments(written) == {"query": "oars", "most": 3}
+    assert parse_arguments(written, text_is="query") == {"query": "oars", "most": 3}
+
+
+def test_a_text_alone_is_the_argument_that_a_tool_has_for_it() -> None:
+    assert parse_arguments('"two oars"', text_is="query") == {"query": "two oars"}
 
 
 def test_line_breaks_in_a_text_need_no_escape() -> None:
-    assert parse_arguments('{"query": "two\n\toars"}') == {"query": "two\n\toars"}
+    assert parse_arguments('{"query": "two\n\toars"}', text_is="query") == {"query": "two\n\toars"}
 
 
 @pytest.mark.parametrize("wrapper", ["arguments", "parameters", "input"])
@@ -154,7 +158,7 @@ def test_two_spellings_of_one_argument_are_not_the_same_argument() -> None:
 )
 def test_arguments_that_are_no_object_are_refused(written: str) -> None:
     with pytest.raises(UnusableCall):
-        parse_arguments(written)
+        parse_arguments(written, text_is="query")
 
 
 VALUES = st.recursive(
@@ -178,7 +182,7 @@ def test_any_arguments_are_taken_or_refused_in_words(given: dict[str, Any]) -> N
 def test_any_text_is_an_object_or_refused_in_words(written: str) -> None:
     problem = ""
     try:
-        parse_arguments(written)
+        parse_arguments(written, text_is="query")
     except UnusableCall as refused:
         problem = str(refused)
     assert not problem or "arguments" in problem

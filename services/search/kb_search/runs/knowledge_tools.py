@@ -193,7 +193,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeT
         UnusableCall: The tool is unknown, or the arguments are not JSON or not those of the tool.
     """
     tool = _find_tool(call.name, tools)
-    read = read_arguments(SearchArguments, parse_arguments(call.arguments))
+    read = read_arguments(SearchArguments, parse_arguments(call.arguments, text_is="query"))
     query = read.arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)
     return KnowledgeToolCall(tool, query, read.notes)
 

@@ -25,8 +25,12 @@ class UnusableCall(Exception):
     """A call that can't be made; its text tells the model why."""
 
 
-def parse_arguments(written: str) -> Mapping[str, Any]:
-    """Return the object that the arguments of a call are written as. Raises UnusableCall."""
+def parse_arguments(written: str, *, text_is: str) -> Mapping[str, Any]:
+    """Return the object that the arguments of a call are written as; a text alone is the argument `text_is`.
+
+    Raises:
+        UnusableCall: They are neither.
+    """
     if len(written) > MAX_ARGUMENTS_CHARACTERS:
         raise UnusableCall(f"The arguments have more than {MAX_ARGUMENTS_CHARACTERS} characters.")
     text = written.strip()
@@ -34,8 +38,8 @@ def parse_arguments(written: str) -> Mapping[str, Any]:
         text = fenced["inner"]
     parsed = parse_json(text) if text else {}
     if isinstance(parsed, str):
-        # Encoded twice.
-        parsed = parse_json(parsed)
+        is_encoded_twice = parsed.lstrip().startswith(("{", "[", "```"))
+        parsed = parse_json(parsed) if is_encoded_twice else {text_is: parsed}
     if isinstance(parsed, list) and len(parsed) == 1:
         parsed = parsed[0]
     if not isinstance(parsed, dict):
