@@ -117,6 +117,29 @@ def calls_in_text() -> Iterator[Variation]:
         "a call of Nemotron": f"<TOOLCALL>[{as_json}]</TOOLCALL>",
         "a call of LFM": '<|tool_call_start|>[find_rates(query="ferry to Hven")]<|tool_call_end|>',
         "a call of ReAct": f"Action: find_rates\nAction Input: {ARGUMENTS}",
+        "a call of gpt-oss with the tool beside the role": f"<|start|>assistant to=functions.find_rates<|channel|>commentary json<|message|>{ARGUMENTS}<|call|>",
+        "a call of gpt-oss without its marks": f"commentary to=functions.find_rates json{ARGUMENTS}",
+        "a call of gpt-oss after a thought, without its marks": f"analysisI look it up.assistantcommentary to=functions.find_rates json{ARGUMENTS}",
+        "a call of Llama 4": '<|python_start|>[find_rates(query="ferry to Hven")]<|python_end|>',
+        "a call of Functionary": f">>>find_rates\n{ARGUMENTS}",
+        "a call of FunctionGemma": "<start_function_call>call:find_rates{query:<escape>ferry to Hven<escape>}<end_function_call>",
+        "a call of Gemma 4": '<|tool_call>call:find_rates{query:<|"|>ferry to Hven<|"|>}<tool_call|>',
+        "a call of DeepSeek 3.2": "<\uff5cDSML\uff5cfunction_calls>\n"
+        '<\uff5cDSML\uff5cinvoke name="find_rates">\n<\uff5cDSML\uff5cparameter name="query" string="true">ferry to Hven'
+        "</\uff5cDSML\uff5cparameter>\n</\uff5cDSML\uff5cinvoke>\n</\uff5cDSML\uff5cfunction_calls>",
+        "a call of Apertus": f'<|tools_prefix|>[{{"find_rates": {ARGUMENTS}}}]<|tools_suffix|>',
+        "a call of LongCat": f"<longcat_tool_call>{as_json}</longcat_tool_call>",
+        "a call of ReAct after a thought": f"Thought: I need prices.\nAction: find_rates\nAction Input: {ARGUMENTS}",
+        "a call in tags with its arguments as JSON": f"<tool_use>\n<name>find_rates</name>\n<arguments>{ARGUMENTS}</arguments>\n</tool_use>",
+        "a call in a tag with the name of its tool": "<find_rates>\n<query>ferry to Hven</query>\n</find_rates>",
+        "a call of Claude with prefixes": "<ns:function_calls>\n"
+        '<ns:invoke name="find_rates"><ns:parameter name="query">ferry to Hven</ns:parameter></ns:invoke>\n</ns:function_calls>',
+        "a call of Step": "<\uff5ctool_calls_begin\uff5c><\uff5ctool_call_begin\uff5c>function<\uff5ctool_sep\uff5c>"
+        '<ns:invoke name="find_rates"><ns:parameter name="query">ferry to Hven</ns:parameter></ns:invoke>'
+        "<\uff5ctool_call_end\uff5c><\uff5ctool_calls_end\uff5c>",
+        "a call of Qwen Agent": f"✿FUNCTION✿: find_rates\n✿ARGS✿: {ARGUMENTS}\n✿RESULT✿",
+        "a call of Llama with a comma in its tag": f"<function=find_rates,{ARGUMENTS}</function>",
+        "a call of Gemma with a name for its result": '```tool_code\nfound = find_rates(query="ferry to Hven")\nprint(found)\n```',
         "a call after a thought": f"<think>Which tool?</think>\n<tool_call>{as_json}</tool_call>",
         "a call before the mark of the end": f"<tool_call>{as_json}</tool_call><|im_end|>",
     }.items():
@@ -126,6 +149,18 @@ def calls_in_text() -> Iterator[Variation]:
         f"I look for it now.\n```json\n{as_json}\n```",
         text="I look for it now.",
         calls=[CALL],
+    )
+    for name, written in {
+        "a call of ReAct with a text alone": "Action: find_rates\nAction Input: ferry to Hven\nObservation:",
+        "a call of LangChain with a text alone": '{"action": "find_rates", "action_input": "ferry to Hven"}',
+        "a call of Python with a text alone": 'find_rates("ferry to Hven")',
+    }.items():
+        yield from in_text(name, written, text="", calls=[("find_rates", '"ferry to Hven"')])
+    yield from in_text(
+        "a call of Gemma 4 with quotes, brackets and a number",
+        '<|tool_call>call:find_rates{query:<|"|>"Hven" {a:1}<|"|>,most:3}<tool_call|>',
+        text="",
+        calls=[("find_rates", '{"query": "\\"Hven\\" {a:1}", "most": 3}')],
     )
     two: dict[str, Any] = {"text": "", "calls": [CALL, OTHER_CALL]}
     yield from in_text(
@@ -152,6 +187,10 @@ def calls() -> Iterator[Variation]:
         "arguments with the rest of a tag": f"{ARGUMENTS}</tool_call>",
         "arguments with a brace too many": f"{ARGUMENTS}}}",
         "arguments as Python": "{'query': 'ferry to Hven'}",
+        "arguments in a list": f"[{ARGUMENTS}]",
+        "arguments behind empty ones": f"{{}}{ARGUMENTS}",
+        "arguments behind a mark": f"\ufeff{ARGUMENTS}",
+        "arguments with the whole call, encoded": json.dumps({"name": "find_rates", "arguments": ARGUMENTS}),
         "arguments with a comma too many": '{"query": "ferry to Hven",}',
         "arguments with the whole call": f'{{"name": "find_rates", "arguments": {ARGUMENTS}}}',
     }.items():
@@ -334,6 +373,14 @@ def thoughts() -> Iterator[Variation]:
         "Apertus": f"<|inner_prefix|>Passage [2]?<|inner_suffix|>{TEXT}",
         "MedGemma": f"<unused94>thought\nPassage [2]?<unused95>{TEXT}",
         "Granite": f"Here is my thought process: Passage [2]? Here is my response: {TEXT}",
+        "think in capitals": f"<THINK>Passage [2]?</THINK>\n{TEXT}",
+        "think within think": f"<think>One <think>Passage [2]?</think> and so on</think>\n{TEXT}",
+        "think that names its own tag": f"<think>Is <think> a tag?</think>\n{TEXT}",
+        "Open WebUI": f'<details type="reasoning" done="true">\n<summary>Thought</summary>\n> [2]?\n</details>\n{TEXT}',
+        "GLM's box": f"<think></think>\n<|begin_of_box|>{TEXT}<|end_of_box|>",
+        "gpt-oss with a mark that is left over": f"<|message|>{TEXT}",
+        "gpt-oss without its marks, in small letters": f"analysispassage [2]? Yes.assistantfinal{TEXT}",
+        "ReAct": f"Thought: Passage [2]?\nFinal Answer: {TEXT}",
         "think and answer": f"<think>Passage [2]?</think>\n<answer>{TEXT}</answer>",
     }.items():
         yield from in_text(f"thoughts of {name}", written)
@@ -383,8 +430,22 @@ def ends() -> Iterator[Variation]:
         "<end_of_turn>\n",
         "<|endoftext|>",
         "<\uff5cend▁of▁sentence\uff5c>",
+        "<|eom|>",
+        "<|observation|>",
+        "<turn|>",
+        "[|endofturn|]",
+        "<\uff5chy_place▁holder▁no▁2\uff5c>",
     ):
         yield from in_text(f"the mark {mark!r} at the end", TEXT + mark)
+    for name, written in {
+        "tags of thoughts in code": "Write:\n```xml\n<think>plan</think>\n```\nThen save.",
+        "an end of thoughts in code": "Split it:\n```python\nwhole = plan</think>\n```\nThen save.",
+        "an end of thoughts in a sentence": "The texts up to </think> are left out.",
+        "a template in code": "A turn is:\n```\n<|im_start|>user\nHi<|im_end|>\n```\nThen it answers.",
+        "marks of a template in a sentence": "It begins with `<|im_start|>user` and ends with `<|im_end|>` each time.",
+    }.items():
+        yield from in_text(name, written, text=written)
+    yield from in_text("a turn of another one at the end", f"{TEXT}<\uff5cUser\uff5c>And then?")
     yield from in_text("a turn of the user at the end", f"{TEXT}<|im_end|>\n<|im_start|>user\nAnd then?")
     yield Variation("a stream that ends without a mark", stream({"content": TEXT}, end=""))
     yield Variation("a stream that breaks off", events(piece({"content": TEXT})), error="bad_answer")
@@ -433,6 +494,11 @@ def forms() -> Iterator[Variation]:
             "\nevent", "\n\nevent"
         )
         + "\n",
+    )
+    yield Variation("data: twice", events(*said).replace("data: ", "data: data: "))
+    yield Variation("an end in small letters", events(*said) + "data: [done]\n\n")
+    yield Variation(
+        "the text of what is spoken", whole({"content": None, "audio": {"id": "a", "data": "AA", "transcript": TEXT}})
     )
     yield Variation("line ends of Windows", events(*said).replace("\n", "\r\n"))
     yield Variation("line ends of old Macs", events(*said).replace("\n", "\r"))
@@ -552,7 +618,22 @@ def errors() -> Iterator[Variation]:
         events(piece({"content": "The"}), {"error": {"message": "x", "code": 500}}),
         "provider_5xx",
     )
+    for name, said in {
+        "vLLM": {"object": "error", "message": "x", "code": 500},
+        "a gateway": {"type": "error", "message": "x", "code": 500},
+    }.items():
+        pieces = events(piece({"content": "The"}), said) + "data: [DONE]\n\n"
+        yield refusal(f"an error of {name} in a stream", 200, pieces, "provider_5xx")
+    pieces = events(piece({"content": "The"}), {"choices": None, "base_resp": {"status_code": 1000}})
+    yield refusal("an error of MiniMax in a stream", 200, pieces + "data: [DONE]\n\n", "bad_answer")
+    yield Variation("the status of MiniMax", whole({"content": TEXT}, base_resp={"status_code": 0, "status_msg": ""}))
     yield refusal("an event of an error", 200, 'event: error\ndata: {"message": "x"}\n\n', "bad_answer")
+    yield refusal(
+        "an error in the choice of a whole answer",
+        200,
+        {"choices": [{"index": 0, "message": {"content": ""}, "finish_reason": None, "error": {"code": 502}}]},
+        "bad_answer",
+    )
     yield refusal(
         "an error in a choice",
         200,

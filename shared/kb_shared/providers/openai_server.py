@@ -214,7 +214,8 @@ class _ServerSentEvent:
             yield from self._end()
             return
         name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
+        # Some proxies put a stream into another one.
+        value = value.removeprefix(" ").removeprefix("data: ")
         if name == "event":
             self._name = value.strip()
         elif name == "data":
@@ -230,7 +231,7 @@ class _ServerSentEvent:
         self._data, self._name = [], ""
         if not data:
             return
-        if data == END_OF_STREAM:
+        if data.upper() == END_OF_STREAM:
             yield {END_OF_STREAM: True}
             return
         yield _checked(_parsed(data), is_error=name == "error")
@@ -252,7 +253,7 @@ def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return text.strip() == END_OF_STREAM
+        return text.strip().upper() == END_OF_STREAM
     return True
 
 
@@ -270,11 +271,18 @@ def _checked(value: object, *, is_error: bool = False) -> Json:
         return {"data": value}
     if not isinstance(value, dict):
         raise UnreadableAnswer("it is no JSON object")
-    error = value.get("error")
-    says_nothing = isinstance(error, dict) and not (error.get("message") or error.get("code"))
-    if is_error or (error and not says_nothing):
+    # vLLM puts no object around an error, and MiniMax one that every answer has.
+    status = value.get("base_resp")
+    is_error |= isinstance(status, dict) and bool(status.get("status_code"))
+    is_error |= "error" in (value.get("object"), value.get("type"))
+    if is_error or describes_error(value.get("error")):
         raise failure_of_body(value)
     return value
+
+
+def describes_error(error: object) -> bool:
+    """Return whether the field `error` of an answer says that there is one: some servers always send the field."""
+    return bool(error.get("message") or error.get("code")) if isinstance(error, dict) else bool(error)
 
 
 def failure_of_body(body: Json) -> ServerFailed:

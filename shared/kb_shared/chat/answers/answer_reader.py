@@ -12,7 +12,7 @@ from kb_shared.chat.answers.call_collector import CallCollector
 from kb_shared.chat.answers.text_filter import TextFilter
 from kb_shared.chat.answers.thought_fields import ThoughtFields, add_block
 from kb_shared.chat.completion import ToolCall
-from kb_shared.providers.openai_server import END_OF_STREAM
+from kb_shared.providers.openai_server import END_OF_STREAM, describes_error
 from kb_shared.text.whole_characters import WholeCharacters
 
 _CUT: Final = frozenset(
@@ -196,6 +196,8 @@ class AnswerReader:
             return ""
         self._note_usage(choice.get("usage"))
         finish = choice.get("finish_reason") or choice.get("stop_reason")
+        if describes_error(choice.get("error")):
+            finish = "error"
         if finish:
             self._finish = str(finish).rpartition(".")[2].casefold()
         message = self._message_of(choice)
@@ -227,6 +229,9 @@ class AnswerReader:
                 self._calls.feed({"function": calls} if name == "function_call" else calls)
         if message.get("refusal"):
             self._refuses = True
+        audio = message.get("audio")
+        if isinstance(audio, Mapping) and message.get("content") is None:
+            return self._feed_content(audio.get("transcript"))
         return self._feed_content(message["content"]) if "content" in message else ""
 
     def _feed_content(self, content: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import regex
 
 from kb_shared.chat.answers.tool_names import known_name
-from kb_shared.chat.answers.written_calls import literal_of
+from kb_shared.chat.answers.written_values import literal_of
 from kb_shared.chat.completion import ToolCall
 from kb_shared.text.whole_characters import whole_characters
 
@@ -17,6 +17,8 @@ _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 _FENCED: Final = regex.compile(r"```\w{0,12}\s{0,20}(?P<inside>.*?)\s{0,20}(?:```)?", regex.DOTALL)
 _CLOSING: Final = regex.compile(r"(?:[\s}\]`;]|</?\w{1,20}>|<\|[^|<>]{1,40}\|>)*")
 """Characters that may follow the arguments: the rest of a wrapper that the model wrote around them."""
+_NOTHING_YET: Final = regex.compile(r"\A\{\}\s{0,20}(?=\{)")
+"""Empty arguments with which some servers begin a call whose arguments come then."""
 _MOST_ENCODINGS: Final = 3
 
 
@@ -181,7 +183,7 @@ def plain_arguments(written: str, *, name: str = "") -> str:
 
     Models encode them twice, put them into fences or into the whole call, and write Python.
     """
-    text = written.strip()
+    text = _NOTHING_YET.sub("", written.strip().removeprefix("\ufeff"))
     for _ in range(_MOST_ENCODINGS):
         if (fenced := _FENCED.fullmatch(text)) is not None:
             text = fenced["inside"].strip()
@@ -189,6 +191,9 @@ def plain_arguments(written: str, *, name: str = "") -> str:
         if isinstance(value, str):
             text = value.strip()
             continue
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+            text = json.dumps(value, ensure_ascii=False)
         if not isinstance(value, Mapping):
             return written
         inside = _arguments_inside(value, name)
@@ -211,6 +216,8 @@ def _arguments_inside(value: Mapping[str, Any], name: str) -> Mapping[str, Any] 
     if not name or value.get("name") != name or len(value) != 2:
         return None
     inside = next((value[key] for key in _ARGUMENTS if key in value), None)
+    if isinstance(inside, str):
+        inside = _value_of(inside)
     return inside if isinstance(inside, Mapping) else None
 
 

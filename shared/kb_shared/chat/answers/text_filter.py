@@ -17,10 +17,13 @@ _TAGS: Final = (
     "|seed:think|mm:think"
 )
 _WRAPPERS: Final = "answer|response|final_answer|final"
+_OTHER_SPEAKERS: Final = "user|observation|system|im_user|im_system|tool_response"
 _BEGINNINGS: Final = rf"""
-    (?P<bare_channel>\A\s{{0,8}}analysis(?=[A-Z"']))
+    (?P<bare_channel>\A\s{{0,8}}analysis(?=[A-Za-z"']))
+  | (?P<react>\A\s{{0,8}}Thought:(?=\s))
   | (?P<granite>\A\s{{0,8}}Here(?:'s|\ is)\ my\ thought\ process:)
-  | (?P<tag>(?<![^\n>\]])[^\S\n]{{0,8}}<(?:{_TAGS})(?:\s[^<>\n]{{0,60}})?>)
+  | (?P<tag>(?<![^\n>\]])[^\S\n]{{0,8}}<(?i:{_TAGS})(?:\s[^<>\n]{{0,60}})?>)
+  | (?P<details><details\ type="reasoning"[^<>\n]{{0,80}}>)
   | (?P<bracket>\[THINK\])
   | (?P<triangle>◁think▷)
   | (?P<cohere><\|START_THINKING\|>)
@@ -30,15 +33,19 @@ _BEGINNINGS: Final = rf"""
   | (?P<gemma><\|channel>thought)
   | (?P<channel><\|channel\|>(?:analysis|commentary)
         (?!\s{{0,4}}to=)[^<]{{0,80}}(?:<\|constrain\|>\w{{0,20}})?<\|message\|>)
-  | (?P<end_alone>(?<![`'"])</(?:{_TAGS})>(?![`'"])|\[/THINK\]|◁/think▷)
+  | (?P<end_alone>(?<![`'"])</(?i:{_TAGS})>(?![`'"]|\ [a-z])|\[/THINK\]|◁/think▷)
   | (?P<open><(?:{_WRAPPERS})>)
   | (?P<close></(?:{_WRAPPERS})>)
   | (?P<left_out><\|channel\|>final(?:[^\S\n]{{0,4}}<\|constrain\|>\w{{0,20}})?<\|message\|>
-        |<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_solution\|>|<\|start\|>assistant)
+        |<\|(?:START|END)_RESPONSE\|>|<\|(?:begin|end)_of_(?:solution|box)\|>|<\|start\|>assistant
+        |(?:\A\s{{0,8}}(?:assistant)?final)?<\|message\|>)
   | (?P<turn><\|im_start\|>(?:assistant|(?!a))|<\|start_header_id\|>(?:assistant|(?!a))
-        |<start_of_turn>(?:model|(?!m))|<\|start\|>(?!a))
-  | (?P<mark><\|(?:im_end|eot_id|eom_id|eot|end|return|end_of_text|endoftext|end_of_turn|END_OF_TURN_TOKEN|assistant
-        |end_header_id|eos)\|>|<end_of_turn>|<eos>|</s>|<\uff5cend▁of▁sentence\uff5c>)
+        |<start_of_turn>(?:model|(?!m))|<\|start\|>(?!a)|<\|(?:{_OTHER_SPEAKERS})\|>|<\uff5cUser\uff5c>)
+  | (?P<mark><\|(?!(?:{_OTHER_SPEAKERS}|channel|constrain|start|message|im_start)\|
+        |(?:start_header|START|END_RESPONSE|begin_of|end_of_(?:solution|box)|inner_prefix|python|plugin|action_start|tool)
+        )\w{{1,40}}\|>
+        |<\uff5c(?!tool|DSML|User)[\w▁]{{1,40}}\uff5c>|<end_of_turn>|<turn\|>|<eos>|<sep>|</s>|\[/INST\]|\[e~\[
+        |\[\|endofturn\|\])
 """
 """Pattern of all that is no part of the answer, by name: beginnings of thoughts first, then marks of the template.
 
@@ -46,7 +53,8 @@ No alternative is the beginning of another one, so that the first that matches i
 """
 _FENCE: Final = r"| (?P<fence>(?<![^\n])```\w{0,12}[^\S\n]{0,20}\n?)"
 _ENDS: Final[dict[str, Any]] = {
-    "tag": regex.compile(rf"</(?:{_TAGS})>"),
+    "tag": regex.compile(rf"</(?i:{_TAGS})>"),
+    "details": regex.compile(r"</details>"),
     "bracket": regex.compile(r"\[/THINK\]"),
     "triangle": regex.compile(r"◁/think▷"),
     "cohere": regex.compile(r"<\|END_THINKING\|>"),
@@ -55,11 +63,18 @@ _ENDS: Final[dict[str, Any]] = {
     "unused": regex.compile(r"<unused95>"),
     "gemma": regex.compile(r"<channel\|>"),
     "channel": regex.compile(r"<\|end\|>|<\|return\|>|(?=<\|start\|>)|(?=<\|channel\|>)"),
-    "bare_channel": regex.compile(r"assistant(?:commentary)?final"),
+    "bare_channel": regex.compile(r"assistant(?:commentary)?final|assistant(?=commentary\s{0,4}to=)"),
+    "react": regex.compile(r"\n\s{0,8}Final Answer:|(?=\nAction:)"),
     "granite": regex.compile(r"Here(?:'s| is) my response:"),
 }
 """Ends of thoughts, by the name of their beginning."""
 _LONGEST_END: Final = 40
+_AHEAD: Final = 2
+"""Characters behind a match that may say that it is none."""
+_THOUGHT_INSIDE: Final = regex.compile(rf"(?<![`'\"])<(?i:{_TAGS})>(?![`'\"])")
+_FENCES: Final = ("```", "~~~")
+_SHORT: Final = 40
+"""Characters of a line that say whether it is a fence, and of a text that say whether it begins like a thought."""
 _LIKE_A_THOUGHT: Final = regex.compile(
     r"\W{0,8}(?i:(?:ok(?:ay)?|alright|all right|hmm+|let me|let's|let us|first|now|user|the user|the question|thinking"
     r"|to answer|looking at|(?:so,? ?)?(?:i|we) (?:need|have|should|must|are|will|'ll)|so,? (?:the|i|we))\b)"
@@ -92,15 +107,21 @@ class TextFilter:
         self._is_in_calls = False
         self._is_over = False
         self._has_thought = False
+        self._is_nested = False
+        """True if a thought held the beginning of another one, whose end may still come."""
         self._is_wrapped = self._is_fenced = False
         self._mark = ""
         """Marks of the template that are left out if nothing follows them."""
         self._kept: list[str] = []
+        self._beginning = self._line = ""
+        """Beginnings of the text that is kept, and of its last line."""
+        self._is_in_code = False
+        """True between two fences of the answer, where nothing is left out."""
         self._has_text = False
         self._pending = ""
         """Text that is not passed on yet."""
         self._has_passed_on = False
-        self._waits = thinks_aloud
+        self._waits = self._thinks_aloud = thinks_aloud
         self.ends_thoughts_alone = False
         """True if the end of a thought came without its beginning."""
         self.calls: list[WrittenCall] = []
@@ -138,10 +159,13 @@ class TextFilter:
 
     def _skip_thought(self, *, is_last: bool) -> bool:
         found = self._end.search(self._buffer, self._at)
+        until = len(self._buffer) if found is None else found.start()
+        if self._end is _ENDS["tag"] and _THOUGHT_INSIDE.search(self._buffer, self._at, until):
+            self._is_nested = True
         if found is not None:
             self._at = found.end()
             self._end = None
-            self._has_thought, self._waits = True, False
+            self._has_thought, self._waits = True, self._is_nested
             return False
         # What is left may hold the beginning of the end.
         self._at = len(self._buffer) if is_last else max(self._at, len(self._buffer) - _LONGEST_END)
@@ -162,20 +186,31 @@ class TextFilter:
         start = len(self._buffer) if found is None else found.start()
         self._keep(self._buffer[self._at : start])
         self._at = start
-        if found is None or found.partial or (found.end() == len(self._buffer) and not is_last):
+        if found is None or found.partial or (found.end() + _AHEAD > len(self._buffer) and not is_last):
             # What follows may belong to it.
             return True
         if found.lastgroup == "calls":
             self._is_in_calls = True
         else:
             self._at = found.end()
-            self._leave_out(found.lastgroup, found.group())
+            if self._is_quoted(found.lastgroup, start):
+                self._keep(found.group())
+            else:
+                self._leave_out(found.lastgroup, found.group())
         return False
+
+    def _is_quoted(self, kind: str, start: int) -> bool:
+        """Decide whether the answer writes about what was found: it stands in code."""
+        if kind == "end_alone" and (self._thinks_aloud or _LIKE_A_THOUGHT.match(self._beginning)):
+            return False
+        is_in_span = kind != "mark" and start > 0 and self._buffer[start - 1] == "`"
+        return is_in_span or (self._is_in_code and kind not in ("mark", "fence"))
 
     def _leave_out(self, kind: str, matched: str) -> None:
         match kind:
-            case "end_alone" if not self._has_thought:
-                self.ends_thoughts_alone = self._has_thought = True
+            case "end_alone" if not self._has_thought or self._is_nested:
+                self.ends_thoughts_alone = not self._has_thought
+                self._has_thought, self._is_nested = True, False
                 self._forget()
             case "open" if self._has_thought and not self._has_text:
                 self._is_wrapped = True
@@ -202,12 +237,20 @@ class TextFilter:
                 return
             text, self._mark = self._mark + text, ""
         self._has_text = self._has_text or not text.isspace()
+        *lines, line = (self._line + text).split("\n")
+        if sum(each.lstrip().startswith(_FENCES) for each in lines) % 2:
+            self._is_in_code = not self._is_in_code
+        self._line = line[:_SHORT]
+        if len(self._beginning) < _SHORT:
+            self._beginning = (self._beginning + text).lstrip()[:_SHORT]
         self._kept.append(text)
         self._pending += text
 
     def _forget(self) -> None:
         """Forget what came: it was a thought."""
         self._kept.clear()
+        self._beginning = self._line = ""
+        self._is_in_code = False
         self._pending = self._mark = ""
         self._has_text = self._has_passed_on = self._waits = False
 

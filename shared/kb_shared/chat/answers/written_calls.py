@@ -4,7 +4,6 @@ Servers that know a model's notation turn it into calls of their own; others pas
 it names a tool that was offered.
 """
 
-import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,25 +12,26 @@ from typing import Any, Final
 import regex
 
 from kb_shared.chat.answers.tool_names import known_name
+from kb_shared.chat.answers.written_values import decode_call, decode_value
 
 _NAME_KEYS: Final = ("name", "tool_name", "tool", "function", "recipient_name", "action")
 _ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input", "params", "kwargs", "tool_input", "action_input")
 _LISTS_OF_CALLS: Final = ("tool_calls", "tool_uses", "calls", "function_calls")
-_LONGEST_LITERAL: Final = 20_000
 _LONGEST_TEXT: Final = 60_000
 _MOST_CALLS: Final = 64
 _MOST_NESTING: Final = 4
 _MOST_FAILURES: Final = 20
 """Values that can't be read, after which no more are looked for."""
 _MARKERS: Final = r"""
-    </?(?:\w{1,10}:)?(?:tool_?calls?|TOOLCALLS?|function_?calls?|tools?)>
-  | <(?:function|invoke|call)[\s=]
+    </?(?:\w{1,10}[:_])?(?:tool_?calls?|tool_?uses?|TOOLCALLS?|function_?calls?|tools?)>
+  | <start_function_call> | <\|tool_call>
+  | <(?:\w{1,10}:)?(?:function|invoke|call)[\s=]
   | <\|/?tool_?calls?(?:_(?:start|begin|section_begin))?\|>
-  | <\|python_tag\|> | <\|(?:plugin|action_start|START_ACTION|tool)\|>
+  | <\|python_(?:tag|start)\|> | <\|(?:plugin|action_start|START_ACTION|tool|tools_prefix)\|> | <\uff5cDSML\uff5c
   | \[TOOL_CALLS\] | functools\[
-  | <\uff5ctool▁calls?▁begin\uff5c>
+  | <\uff5ctool[▁_]calls?[▁_]begin\uff5c> | ✿FUNCTION✿
   | <\|channel\|>(?:commentary|analysis)\s{0,4}to=
-  | (?<!\w)to=functions\.
+  | commentary\s{1,4}to=functions\. | (?<!\w)to=functions\.
   | (?<![^\n])Action:\s{0,4}
 """
 """Marks that models are trained to write before a call."""
@@ -46,23 +46,25 @@ class WrittenCall:
 
     name: str
     arguments: str
-    """Arguments as JSON."""
+    """Arguments as JSON: an object, or a text where the model gives no more."""
 
 
 def build_beginnings(names: Sequence[str]) -> str:
     """Return a pattern, in the group `calls`, of what a written call begins with. It is for `regex.VERBOSE`."""
     any_name = "|".join(regex.escape(name, literal_spaces=False) for name in names)
-    named = rf"""(?:functions?\.|tools?\.|default_api\.)?(?i:{any_name})"""
+    named = rf"""(?:functions?\.|tools?\.|default_api\.|call:)?(?i:{any_name})"""
     keys = "|".join(_NAME_KEYS)
     others = "|".join((*_ARGUMENT_KEYS, *_LISTS_OF_CALLS, "id", "type", "call_id", "tool_call_id", "function"))
     fence = r"(?:```\w{0,12}\s{0,20})?"
     opening = r"(?:\[\s{0,20})?\{\s{0,20}[\"']"
+    before_python = rf"{fence}(?:\w{{1,30}}\s{{0,2}}=\s{{0,2}})?(?:print\(|\[)?"
     return rf"""(?P<calls>
         {_MARKERS}
       | {fence}{opening}(?:{keys})["']\s{{0,20}}:\s{{0,20}}["']{named}["']
       | (?<![^\n]){fence}{opening}(?:{others})["']\s{{0,20}}:
       | (?<![^\n]){fence}{opening}{named}["']\s{{0,20}}:\s{{0,20}}\{{
-      | (?<![^\n]){fence}(?:print\(|\[)?{named}(?:\.call)?\s{{0,4}}(?:[({{]|\[ARGS\]|:\d)
+      | (?<![^\n])<(?i:{any_name})>
+      | (?<![^\n])(?:>>>|{before_python}){named}(?:\.call)?\s{{0,4}}(?:[({{]|\[ARGS\]|:\d)
     )"""
 
 
@@ -70,8 +72,27 @@ def find_written_calls(text: str, names: Sequence[str]) -> list[WrittenCall]:
     """Return the calls in a text, in their order: none unless all that looks like one names one of `names`."""
     if len(text) > _LONGEST_TEXT:
         return []
-    found = list(_in_tags(text, names)) or list(_in_values(text, names))
+    text = _with_json_texts(text.replace(_DSML, ""))
+    found = list(_in_tags(text, names)) or list(_in_values(text, names)) or list(_in_lines(text, names))
     return [WrittenCall(name, _to_json(arguments)) for name, arguments in found[:_MOST_CALLS]]
+
+
+_DSML: Final = "\uff5cDSML\uff5c"
+"""Mark of DeepSeek within each of its tags."""
+_QUOTE: Final = regex.compile(r"<escape>|<\|\"\|>")
+"""Marks of Gemma around a text."""
+_BARE_KEY: Final = regex.compile(r"(?P<before>[{,]\s{0,20})(?P<key>\w{1,100})(?=\s{0,20}:)")
+
+
+def _with_json_texts(text: str) -> str:
+    """Return a text in which what stands between Gemma's marks is a string of JSON, and the keys beside it, too."""
+    pieces = _QUOTE.split(text)
+    if len(pieces) < 2:
+        return text
+    return "".join(
+        json.dumps(piece, ensure_ascii=False) if at % 2 else _BARE_KEY.sub(r'\g<before>"\g<key>"', piece)
+        for at, piece in enumerate(pieces)
+    )
 
 
 def is_only_markers(text: str) -> bool:
@@ -80,18 +101,19 @@ def is_only_markers(text: str) -> bool:
 
 
 _FUNCTION: Final = regex.compile(
-    r"<(?:function=|(?:invoke|function|call)\s{1,4}name=[\"']?)(?P<name>[^\s\"'<>=]{1,200})[\"']?\s{0,4}>"
-    r"(?P<inside>(?:(?!<(?:function=|invoke\s|/function>|/invoke>)).)*)",
+    r"<(?:\w{1,10}:)?(?:function=|(?:invoke|function|call)\s{1,4}name=[\"']?)(?P<name>[^\s\"'<>=]{1,200})[\"']?\s{0,4}>"
+    r"(?P<inside>(?:(?!<(?:\w{1,10}:)?(?:function=|invoke\s)|</(?:\w{1,10}:)?(?:function|invoke)>).)*)",
     regex.DOTALL,
 )
 _PARAMETER: Final = regex.compile(
-    r"<(?:parameter=|(?:parameter|param|arg)\s{1,4}name=[\"']?)(?P<key>[^\s\"'<>=]{1,200})[\"']?(?:\s[^<>]{0,60})?>"
-    r"(?P<value>(?:(?!</?(?:parameter|param|arg)\b).)*)",
+    r"<(?:\w{1,10}:)?(?:parameter=|(?:parameter|param|arg)\s{1,4}name=[\"']?)(?P<key>[^\s\"'<>=]{1,200})[\"']?(?:\s[^<>]{0,60})?>"
+    r"(?P<value>(?:(?!</?(?:\w{1,10}:)?(?:parameter|param|arg)\b).)*)",
     regex.DOTALL,
 )
 _PAIRS: Final = regex.compile(
     r"<tool_call>\s{0,20}(?P<name>[^\s<>{}\"]{1,200})\s{0,20}(?P<inside><arg_key>(?:(?!</?tool_call>).)*)", regex.DOTALL
 )
+_KEY_TAG: Final = regex.compile(r"<(?P<key>\w{1,200})>(?P<value>(?>(?:[^<]|<(?!/?\w))*))</(?P=key)>")
 _PAIR: Final = regex.compile(
     r"<arg_key>(?P<key>(?:(?!</arg_key>).)*)</arg_key>\s{0,20}<arg_value>(?P<value>(?:(?!</arg_value>).)*)",
     regex.DOTALL,
@@ -99,8 +121,8 @@ _PAIR: Final = regex.compile(
 
 
 def _in_tags(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield calls whose arguments are tags, as Qwen3-Coder, GLM, MiniMax and Claude write them."""
-    for pattern, parameter in ((_FUNCTION, _PARAMETER), (_PAIRS, _PAIR)):
+    """Yield calls whose arguments are tags, as Qwen3-Coder, GLM, MiniMax, Claude and those of Cline write them."""
+    for pattern, parameter in ((_FUNCTION, _PARAMETER), (_PAIRS, _PAIR), (_tag_of(names), _KEY_TAG)):
         for found in pattern.finditer(text):
             name = known_name(found["name"], names)
             if name not in names:
@@ -108,9 +130,17 @@ def _in_tags(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
             inside = found["inside"].strip()
             arguments: Any = {each["key"].strip(): _value_of(each["value"]) for each in parameter.finditer(inside)}
             if not arguments and inside.startswith("{"):
-                arguments = _decode_value(inside, 0)[0]
+                arguments = decode_value(inside, 0)[0]
             if isinstance(arguments, Mapping):
                 yield name, arguments
+
+
+def _tag_of(names: Sequence[str]) -> Any:
+    """Return the pattern of a tag that has the name of a tool."""
+    any_name = "|".join(regex.escape(name) for name in names)
+    return regex.compile(
+        rf"<(?P<name>(?i:{any_name}))>(?P<inside>\s{{0,20}}<\w(?>(?:(?!</?(?P=name)>).)*))</(?P=name)>", regex.DOTALL
+    )
 
 
 def _value_of(text: str) -> Any:
@@ -129,12 +159,12 @@ def _in_values(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     named = regex.compile(
         rf"(?:(?:functions?|tools?|default_api)\.)?(?<!\w)(?P<name>(?i:{any_name}))(?!\w)(?::\d{{1,3}})?"
         r"(?:\.call)?(?:\s++|\[ARGS\]|\[CALL_ID\]\w{0,40}|<\|[^|<>\n]{1,40}\|>|<\uff5c[^\uff5c\n]{1,40}\uff5c>|```\w{0,8}|json"
-        r"|Action Input:){0,12}(?P<opening>\(|\{)|(?P<value>[\[{])"
+        r"|commentary|[,:]|</?\w{1,20}>|✿\w{1,20}✿|Action Input:){0,12}(?P<opening>\(|\{)|(?P<value>[\[{])"
     )
     at = failures = 0
     while failures < _MOST_FAILURES and (found := named.search(text, at)) is not None:
         if found["value"] is not None:
-            value, end = _decode_value(text, found.start())
+            value, end = decode_value(text, found.start())
             calls = list(_calls_of(value, names))
             yield from calls
             # What is no call may hold one: a list around calls of Python, or a broken object.
@@ -142,12 +172,25 @@ def _in_values(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
             failures += not calls
             continue
         name = known_name(found["name"], names)
-        decode = _decode_value if found["opening"] == "{" else _decode_call
+        decode = decode_value if found["opening"] == "{" else decode_call
         arguments, at = decode(text, found.start("opening"))
-        if isinstance(arguments, Mapping):
+        if isinstance(arguments, Mapping | str):
             yield name, arguments
         else:
             failures += 1
+
+
+_ACTION: Final = regex.compile(
+    r"(?<![^\n])Action:\s{0,4}(?P<name>[^\s(]{1,200})\s{0,8}\nAction Input:[^\S\n]{0,4}(?P<text>[^\n]{1,2000})"
+)
+
+
+def _in_lines(text: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield calls whose argument is a text without a name, as ReAct has it."""
+    for found in _ACTION.finditer(text):
+        name = known_name(found["name"], names)
+        if name in names:
+            yield name, found["text"].strip().strip("\"'")
 
 
 def _calls_of(value: Any, names: Sequence[str], *, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -172,74 +215,10 @@ def _call_of(value: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[s
         written, arguments = next(iter(value.items()))
     name = known_name(str(written), names)
     if isinstance(arguments, str):
-        arguments = _decode_value(arguments.strip(), 0)[0] if arguments.strip().startswith("{") else {}
-    if name in names and isinstance(arguments, Mapping):
+        stripped = arguments.strip()
+        arguments = decode_value(stripped, 0)[0] if stripped.startswith("{") else stripped or {}
+    if name in names and isinstance(arguments, Mapping | str):
         yield name, arguments
-
-
-_DECODER: Final = json.JSONDecoder(strict=False)
-
-
-def _decode_value(text: str, at: int) -> tuple[Any, int]:
-    """Return the value of JSON, or of Python, at a position, and where it ends; None if there is none."""
-    try:
-        return _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        pass
-    end = _end_of(text, at)
-    return literal_of(text[at:end]), end
-
-
-def _decode_call(text: str, at: int) -> tuple[Any, int]:
-    """Return the arguments between the parentheses of a call of Python, and where it ends."""
-    end = _end_of(text, at)
-    try:
-        call = ast.parse(f"f{text[at:end]}", mode="eval").body if end - at < _LONGEST_LITERAL else None
-        if not isinstance(call, ast.Call):
-            return None, end
-        if len(call.args) == 1 and not call.keywords:
-            value = ast.literal_eval(call.args[0])
-            return (value, end) if isinstance(value, Mapping) else (None, end)
-        return {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}, end
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        # `true` and `null` are no Python.
-        inside = text[at + 1 : end - 1].strip()
-        return (_decode_value(inside, 0)[0], end) if inside.startswith("{") else (None, end)
-
-
-_BRACKETS: Final = regex.compile(r"[\[\](){}\"']")
-_QUOTED: Final[Mapping[str, Any]] = {
-    quote: regex.compile(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}", regex.DOTALL) for quote in "\"'"
-}
-
-
-def _end_of(text: str, at: int) -> int:
-    """Return where the bracket at a position is closed; the end of the text if it is not."""
-    depth = 0
-    while (found := _BRACKETS.search(text, at)) is not None:
-        at = found.end()
-        if found.group() in _QUOTED:
-            quoted = _QUOTED[found.group()].match(text, found.start())
-            if quoted is None:
-                break
-            at = quoted.end()
-            continue
-        depth += 1 if found.group() in "[({" else -1
-        if depth <= 0:
-            return at
-    return len(text)
-
-
-def literal_of(text: str) -> Any:
-    """Return the value of a text that is JSON but for its quotes and commas, as Python writes it; None if it is not."""
-    if len(text) > _LONGEST_LITERAL:
-        return None
-    try:
-        value = ast.literal_eval(text.strip())
-        json.dumps(value)
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return None
-    return value
 
 
 def _to_json(arguments: Any) -> str:
