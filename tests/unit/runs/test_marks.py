@@ -1,7 +1,7 @@
 """Which marks of citations stay in an answer, which are part of its text, and what is code."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb_search.runs.mark_notation import MORE_THAN_FOUND, CitableNumbers
@@ -15,6 +15,7 @@ PIECES = st.lists(
     st.sampled_from(["[", "]", "1", "9", ",", " ", "\n", "a", "[1]", "[9]", " [9]", "mast", "0", "=", "(", ")", "$"])
     | st.sampled_from(["`", "``", "```", "~~~", "\\", "&", "#91;", "&#93;", "lbrack;", "{1}", "(1).", "[^1]", "[2-1]"])
     | st.sampled_from(["\u3010", "\u3011", "\u20201", "<sup>", "</sup>", "source ", "-", " and ", ";", "[1-2]", "p. 3"])
+    | st.sampled_from(["<source>", "</source>", "<citat", "\u3014", "\u3015", "k\u00e4lla ", "\u6765\u6e90", "{"])
     | st.sampled_from(["<cite>", "</cite>", "see ", "^", ": a.md", "](h", "\\a", '{"a": '])
     | st.sampled_from(["\u00b9", "\u00b2\u00b3", "\u2070", "\u207b", "[S1]", "S", "(1)(2)", "meter", "per "]),
     max_size=14,
@@ -81,6 +82,9 @@ def test_a_mark_of_what_was_never_found_is_not_shown_as_one(written: str, shown:
             "The masts stand.[1, 2] So (1) (2).\nThey stand. [2, 1]",
         ),
         ("The masts stand (1)(2).", "The masts stand [1, 2]."),
+        ("A mast [fuente 1], [k\u00e4lla 2], [\u6765\u6e901], [excerpt 2].", "A mast [1], [2], [1], [2]."),
+        ("A mast \u30141\u3015 <source>2</source> <ref>1</ref><citation>[2]</citation>", "A mast [1] [2] [1][2]"),
+        ("A mast [1, lines 3-4], [2, \u00a75], [1 (page 3)].", "A mast [1], lines 3-4, [2], \u00a75, [1], page 3."),
         ("see [2](https://example.org/a)", "see [2](https://example.org/a)"),
         ("\u5e06\u306f3\u679a\u3067\u3059[1]\u3002", "\u5e06\u306f3\u679a\u3067\u3059[1]\u3002"),
     ],
@@ -99,6 +103,7 @@ def test_a_citation_in_a_usual_notation_is_shown_as_one(written: str, shown: str
         "if x[9] = 7, values[9](3)",
         "The film [12] Angry Men, a song of [1999]",
         "[1]st place, [7]x",
+        "Digits are [1-2]{3}, the year \u30142019\u3015, <b>1</b>, [note 1], [Section 2]",
         r"\sqrt[2]{8} \frac[1]{2}",
         'It says {"masts": [1, 2]} and len([1, 2]).',
         "Section 23 (1-2) is for the grades (1 and 2) of pupils",
@@ -142,6 +147,7 @@ def test_all_marks_of_an_earlier_answer_are_removed() -> None:
     assert remove_all_marks("A mast [1], a boom [2, 1]: [2020] `[1]`", CITABLE) == "A mast, a boom: [2020] `[1]`"
 
 
+@example(["a ", "<cite>", "9", "</cite>", "(", "a"])
 @given(PIECES)
 def test_pieces_come_to_the_same_as_the_whole_and_cite_only_what_is_known(pieces: list[str]) -> None:
     stream = MarkStreamFilter(CITABLE)

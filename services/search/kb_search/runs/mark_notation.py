@@ -18,9 +18,15 @@ MORE_THAN_FOUND: Final = 8
 MAX_MARK_CHARACTERS: Final = 150
 _MAX_NUMBERS: Final = 20
 
-_OPENING: Final = r"(?:\\?\[|[\u3010\uff3b]|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
-_CLOSING: Final = r"(?:\\?\]|[\u3011\uff3d]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
-_WORD: Final = r"(?:source|passage|document|doc|reference|ref|citation|cite|chunk|result|id|quelle|fundstelle)[sn]?"
+_OPENING: Final = r"(?:\\?\[|[\u3010\u3014\uff3b]|&(?:#0{0,5}91|#x0{0,4}5b|lbrack|lsqb);)"
+_CLOSING: Final = r"(?:\\?\]|[\u3011\u3015\uff3d]|&(?:#0{0,5}93|#x0{0,4}5d|rbrack|rsqb);)"
+_WORD: Final = (
+    r"(?:(?:source|passage|document|doc|reference|ref|citation|cite|chunk|result|id|excerpt|extract|snippet|context"
+    r"|quelle|fundstelle|extrait|passaggio|fonte|fuente|pasaje|documento|bron|k\u00e4lla|\u017ar\u00f3d\u0142o)[esn]?"
+    r"|\u6765\u6e90|\u6587\u6863|\u6bb5\u843d|\u8d44\u6599|\u5f15\u7528|\u51fa\u5178|\u8cc7\u6599|\u6587\u66f8|\ucd9c\ucc98|\ubb38\uc11c)"
+)
+"""Words for a passage, in the languages in which models answer."""
+_TAGS: Final = "sup|cite|citation|source|ref"
 _LETTER: Final = r"s(?=\d)"
 _LABEL: Final = rf"(?:{_LETTER}|[\^#]|(?:(?:see|siehe)[ ])?{_WORD}[ ]?(?:no\.|nr\.)?[.:#_-]?)\s{{0,3}}"
 _ITEM: Final = rf"(?:{_LABEL})?\d{{1,6}}\^?"
@@ -30,25 +36,29 @@ _AND: Final = (
 )
 _ITEMS: Final = rf"{_ITEM}(?>(?:\s{{0,9}}(?:{_TO}|{_AND})\s{{0,9}}{_ITEM}){{0,{_MAX_NUMBERS}}})"
 _CHAIN: Final = rf"{_ITEMS}(?:\)[ ]?\(\d{{1,6}}){{0,9}}"
-_PAGE: Final = r"[,:]?\s{0,3}(?:pp?|pages?|S|Seiten?)\.?\s{0,3}\d{1,5}(?:\s?[-\u2010-\u2014]\s?\d{1,5})?"
-_FILE: Final = r"[,:|]?\s{1,3}[^\[\]\u3010\u3011\uff3b\uff3d\n]{1,60}\.[a-z][a-z0-9]{1,4}"
-_TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE})|{_FILE})"
+_PAGE: Final = (
+    r"[,:]?\s{0,3}\(?(?:pp?|pages?|S|Seiten?|lines?|Zeilen?|sections?|\u00a7{1,2})\.?\s{0,3}"
+    r"\d{1,5}(?:\s?[-\u2010-\u2014]\s?\d{1,5})?\)?"
+)
+_FILE: Final = r"[,:|]?\s{1,3}[^\[\]\u3010\u3011\u3014\u3015\uff3b\uff3d\n]{1,60}\.[a-z][a-z0-9]{1,4}"
+_TAIL: Final = rf"(?P<tail>\u2020[^\[\]\u3010\u3011\u3014\u3015\uff3b\uff3d\n]{{0,60}}|(?P<page>{_PAGE})|{_FILE})"
 
 MARK: Final = re.compile(
     rf"(?P<space>[ \t]?)(?:(?P<square>{_OPENING})\s{{0,30}}(?P<numbers>{_ITEMS})\s{{0,30}}{_TAIL}?\s{{0,30}}{_CLOSING}"
-    rf"|<(?P<tag>sup|cite)>\s?\[?(?P<raised>{_ITEMS})\]?\s?</(?P=tag)>|\((?P<round>{_CHAIN})\)|\{{(?P<curly>\d{{1,6}})\}}"
+    rf"|<(?P<tag>{_TAGS})>\s?\[?(?P<raised>{_ITEMS})\]?\s?</(?P=tag)>|\((?P<round>{_CHAIN})\)|\{{(?P<curly>\d{{1,6}})\}}"
     rf"|(?P<digits>[{RAISED_DIGITS}]{{1,3}}))",
     re.IGNORECASE,
 )
 _BEGUN: Final = (
-    r"\s{0,30}[\^#]?[a-z]{0,12}[\s.:#_-]{0,6}(?:[a-z]{1,12}[\s.:#_-]{0,6})?(?:n[or]?\.?\s?)?"
-    rf"(?:\d[^\[\]\u3010\u3011\uff3b\uff3d$`<>]{{0,{MAX_MARK_CHARACTERS}}})?"
+    r"\s{0,30}[\^#]?[^\W\d_]{0,12}[\s.:#_-]{0,6}(?:[^\W\d_]{1,12}[\s.:#_-]{0,6})?(?:n[or]?\.?\s?)?"
+    rf"(?:\d[^\[\]\u3010\u3011\u3014\u3015\uff3b\uff3d$`<>]{{0,{MAX_MARK_CHARACTERS}}})?"
 )
-_TAG_BEGUN: Final = r"/?(?:s(?:up?)?|c(?:i(?:te?)?)?)?"
+_TAG_BEGUN: Final = r"/?[a-z]{0,8}"
 _BROKEN_OFF: Final = rf"(?:\\|&[#\w]{{0,9}}|<(?:{_TAG_BEGUN})?)"
 UNFINISHED_MARK: Final = re.compile(
-    rf"[ \t]?(?:{_BROKEN_OFF}|[{RAISED_DIGITS}]{{1,3}}|(?:{_OPENING}|<(?:sup|cite)>\s?\[?|[({{]){_BEGUN}"
-    rf"(?:{_BROKEN_OFF}|(?:{_CLOSING}|[)}}])(?:\s?<{_TAG_BEGUN}|\s?</(?:sup|cite)>)?(?:[ \t]|\()?)?)?\Z",
+    rf"[ \t]?(?:{_BROKEN_OFF}|[{RAISED_DIGITS}]{{1,3}}|(?:{_OPENING}|<(?:{_TAGS})>\s?\[?|[({{]){_BEGUN}"
+    rf"(?:{_BROKEN_OFF}"
+    rf"|(?:(?:{_CLOSING}|[)}}])(?:\s?<{_TAG_BEGUN})?|(?:{_CLOSING}\s?)?</(?:{_TAGS})>)(?:[ \t]|\()?)?)?\Z",
     re.IGNORECASE,
 )
 """End of a text that is the beginning of a mark, or a mark of which it depends on what follows whether it is one."""
@@ -59,10 +69,11 @@ _LETTERED: Final = re.compile(_LETTER, re.IGNORECASE)
 _PARTS: Final = re.compile(rf"(?P<number>\d+)|(?P<to>{_TO})", re.IGNORECASE)
 _RANGE: Final = re.compile(rf"\d\s*{_TO}", re.IGNORECASE)
 _OPEN_BEHIND: Final = re.compile(
-    r"(?:[\[\u3010\uff3b]|<(?:sup|cite)>|(?:#0*91|#x0*5b|lbrack|lsqb);)[^\]\u3011\uff3d]{0,60}\Z", re.IGNORECASE
+    rf"(?:[\[\u3010\u3014\uff3b]|<(?:{_TAGS})>|(?:#0*91|#x0*5b|lbrack|lsqb);)[^\]\u3011\u3015\uff3d]{{0,60}}\Z",
+    re.IGNORECASE,
 )
 _REFERENCE_BEHIND: Final = re.compile(r"&[#\w]{0,9}\Z")
-_GOES_ON: Final = re.compile(r"[A-Za-z0-9_]|[ \t]?=|\([^A-Za-z/#.<]")
+_GOES_ON: Final = re.compile(r"[A-Za-z0-9_{]|[ \t]?=|\([^A-Za-z/#.<]")
 """Text behind brackets that are an element or a part of a word."""
 _LAST_WORD: Final = re.compile(r"\w{1,40}\Z")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]|\w*(?:_|\d[^\W\d]|[^\W\d]\d|[a-z][A-Z])\w*", re.ASCII)
@@ -76,50 +87,11 @@ _RAISED_BEHIND: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?\"”»)\]])\Z")
 _SENTENCE_BEHIND: Final = re.compile(r"(?P<word>[^\W\d_]{3,40})[.!?][\"”»]?\Z")
 _NEXT_SENTENCE: Final = re.compile(r"\s|\Z")
 _ENDS_STATEMENT: Final = re.compile(r"[.!?\n]|\Z")
-_NUMBERED: Final = frozenset(
-    [
-        "section",
-        "subsection",
-        "paragraph",
-        "article",
-        "clause",
-        "step",
-        "item",
-        "point",
-        "option",
-        "case",
-        "rule",
-        "class",
-        "group",
-        "level",
-        "phase",
-        "type",
-        "table",
-        "figure",
-        "equation",
-        "formula",
-        "number",
-        "schedule",
-        "annex",
-        "appendix",
-        "part",
-        "chapter",
-        "absatz",
-        "satz",
-        "nummer",
-        "artikel",
-        "ziffer",
-        "punkt",
-        "schritt",
-        "abschnitt",
-        "tabelle",
-        "gleichung",
-        "art",
-        "para",
-        "sec",
-        "abs",
-        "ziff",
-    ]
+_NUMBERED: Final = re.compile(
+    r"(?:section|subsection|paragraph|article|clause|step|item|point|option|case|rule|class|group|level|phase|type"
+    r"|table|figure|equation|formula|number|schedule|annex|appendix|part|chapter|absatz|satz|nummer|artikel"
+    r"|ziffer|punkt|schritt|abschnitt|tabelle|gleichung|art|para|sec|abs|ziff)s?",
+    re.IGNORECASE,
 )
 """Words that a number in round brackets belongs to."""
 _QUOTABLE: Final = re.compile(rf"\[[^\[\]\n]{{1,60}}\](?!\()|[{RAISED_DIGITS}]{{1,3}}")
@@ -180,7 +152,7 @@ class Mark:
         """Return the mark with these of its numbers."""
         if self.is_plain and list(numbers) == list(self.numbers):
             return self.text
-        page = f", {self.page.strip(' ,:')}" if self.page else ""
+        page = f", {self.page.strip(' ,:()')}" if self.page else ""
         return f"{self.space}[{', '.join(map(str, numbers))}]{page}"
 
 
@@ -210,9 +182,15 @@ def _read_brackets(found: re.Match[str], before: str, *, after: str, citable: Ci
     if is_lettered and (not is_known or found["square"] is None or citable.names_any(numbers)):
         return None
     if found["square"] is None:
-        if (found["tag"] or "").lower() != "cite" and not (is_known and _ends_a_statement(found, before, after=after)):
+        if (found["tag"] or "sup").lower() == "sup" and not (
+            is_known and _ends_a_statement(found, before, after=after)
+        ):
             return None
-    elif found["square"] not in "\u3010\uff3b" and found["tail"] is None and (is_lettered or not _LABELLED.match(body)):
+    elif (
+        found["square"] not in "\u3010\u3014\uff3b"
+        and found["tail"] is None
+        and (is_lettered or not _LABELLED.match(body))
+    ):
         if _is_part_of_text(found, before, after=after, is_known=is_known, citable=citable):
             return None
         is_plain = _PLAIN.fullmatch(body) is not None
@@ -292,7 +270,7 @@ def _ends_a_statement(found: re.Match[str], before: str, *, after: str) -> bool:
 
 def _takes_number(behind: re.Match[str] | None) -> bool:
     """Return whether a number in round brackets belongs to what stands behind it: a word such as "section", or none."""
-    return behind is None or not _NUMBERED.isdisjoint({word := behind["word"].lower(), word.removesuffix("s")})
+    return behind is None or _NUMBERED.fullmatch(behind["word"]) is not None
 
 
 def _with_word(before: str, bracket: str) -> str:
