@@ -99,6 +99,13 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "each-value-in-a-sentence-is-a-password",
+        "shared/kb_shared/text/sensitive_content.py",
+        old='"whose" not in match.re.groupindex or _is_no_term(match["value"])',
+        new="True",
+        caught_by=in_file("tests/unit/text/test_sensitive_content.py", "test_harmless_texts_pass_also_all_in_one_text"),
+    ),
+    Mutant(
         "parts-of-long-texts-share-nothing",
         "shared/kb_shared/text/sensitive_content.py",
         old="latest = start + _PART_CHARACTERS - _SHARED_CHARACTERS",

@@ -140,9 +140,15 @@ def _places_of_detectors(text: str) -> Iterator[SensitiveContent]:
 
 
 def _is_key(match: re.Match[str]) -> bool:
+    if _USER_TWICE.search(match[0]):
+        return False
     # The group is the key where words around it are part of the expression, but in some only the beginning of a key.
     groups = [group for group in match.groups() if group and len(group) >= _SHORTEST_VALUE_CHARACTERS]
     return not is_placeholder(groups[-1] if groups else match[0])
+
+
+_USER_TWICE: Final = re.compile(r"://(?P<user>[a-z]{1,64}):(?P=user)@")
+"""Login of an example, such as `guest:guest`, in an address."""
 
 
 def _windows(line: str) -> Iterator[str]:
@@ -151,7 +157,14 @@ def _windows(line: str) -> Iterator[str]:
         yield line[start : start + _WINDOW_CHARACTERS]
 
 
-_SEPARATOR: Final = r"""["'`*_\]]{0,4}[ \t]{0,4}(?::=|=>|->|={1,2}|[:|]|[ \t](?:is|are|was|lautet):?)["'`*_ \t]{0,6}"""
+_SEPARATOR: Final = (
+    r"""["'`*_\]]{0,4}[ \t]{0,4}"""
+    r"""(?::=|=>|->|={1,2}|[:\uff1a|]|[ \t](?:is|are|was|ist|lautet|est|es|è|é|jest|är):?)["'`*_ \t]{0,6}"""
+)
+_KEYWORDS: Final = (
+    r"(?i:password|passwd|passwort|kennwort|passphrase|passcode|contraseña|mot de passe|senha|wachtwoord|hasło|heslo"
+    r"|lösenord(?:et)?|adgangskoden?|passordet|salasana|пароль|密码|パスワード)"
+)
 _VALUE: Final = r"(?P<value>[^\s\"'`<>(){}\[\],;&|]{6,128})"
 
 _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
@@ -162,6 +175,10 @@ _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
             # Whitespace, as it is or escaped, and the headers of PGP and of encrypted keys.
             r"(?:[\s\"'>|+]|\\[nr]|[A-Za-z-]{1,30}: [^\n]{0,100}\n){0,60}(?P<value>[A-Za-z0-9+/]{24})"
         ),
+    ),
+    (
+        SensitivePattern.PRIVATE_KEY,
+        re.compile(r"Private-Lines: \d{1,3}\s{1,4}(?P<value>[A-Za-z0-9+/]{24})"),
     ),
     (SensitivePattern.PRIVATE_KEY, re.compile(r"AGE-SECRET-KEY-1(?P<value>[A-Z0-9]{58})")),
     (
@@ -177,7 +194,18 @@ _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
         SensitivePattern.PROVIDER_KEY,
         re.compile(
             r"(?<![\w-])(?:sk-|sk_|gsk_|hf_|r8_|pplx-|xai-|nvapi-|AIza|ya29\.|glpat-|gldt-|dop_v1_|shpat_|lin_api_"
-            r"|pypi-|whsec_|tskey-|dckr_pat_|hvs\.)(?P<value>[\w-]{20,300})",
+            r"|pypi-|whsec_|tskey-|dckr_pat_|hvs\.|lsv2_|pcsk_|tvly-|jina_|csk-|tgp_v1_|PMAK-|shpss_|shpca_|shppa_|ATATT3x"
+            r"|ATCTT3x|ntn_|glsa_|glc_|glrt-|NRAK-|dp\.(?:pt|st|ct|sa)\.|sbp_|figd_|sntrys_|pscale_tkn_|EAAA|xkeysib-"
+            r"|GOCSPX-|rubygems_|nfp_)(?P<value>[\w-]{20,300})",
+            re.ASCII,
+        ),
+    ),
+    (
+        SensitivePattern.PROVIDER_KEY,
+        # Airtable, Databricks, Mailgun, Notion, Telegram: beginnings that other texts have, too, so all of the form.
+        re.compile(
+            r"(?<![\w-])(?P<value>pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|dapi[0-9a-f]{32}|key-[0-9a-f]{32}|secret_[A-Za-z0-9]{43}"
+            r"|\d{8,10}:AA[\w-]{33})(?![\w-])",
             re.ASCII,
         ),
     ),
@@ -205,15 +233,17 @@ _EXPRESSIONS: Final[tuple[tuple[SensitivePattern, re.Pattern[str]], ...]] = (
     ),
     (
         SensitivePattern.PASSWORD,
-        re.compile(
-            r"(?:(?i:password|passwd|passwort|kennwort|passphrase|passcode|contraseña|mot de passe)"
-            rf"|(?<![A-Za-z])(?i:pwd)){_SEPARATOR}{_VALUE}"
-        ),
+        re.compile(rf"(?:{_KEYWORDS}|(?<![A-Za-z])(?i:pwd)){_SEPARATOR}{_VALUE}"),
+    ),
+    (
+        SensitivePattern.PASSWORD,
+        # "The password of the router is", "login jana password": a sentence, which may also say something else of it.
+        re.compile(rf"{_KEYWORDS}(?P<whose>(?:[ \t]{{1,4}}[^\s:=|]{{1,30}}){{1,8}}?{_SEPARATOR}|[ \t]{{1,4}}){_VALUE}"),
     ),
     (
         # The detector of the library stops at signs that passwords have.
         SensitivePattern.URL_PASSWORD,
-        re.compile(r"://[^\s:/@\"'<>]{1,64}:(?P<value>[^\s/@\"'<>]{6,128})@[\w\[]"),
+        re.compile(r"://[^\s:/@\"'<>]{0,64}:(?P<value>[^\s/@\"'<>]{6,128})@[\w\[]"),
     ),
     (
         SensitivePattern.PASSWORD,
@@ -246,7 +276,8 @@ def _is_credential(pattern: SensitivePattern, match: re.Match[str]) -> bool:
         case SensitivePattern.PASSWORD if "ticket" in match.re.groupindex:
             return _is_password(match["value"]) and not _is_ticket(match)
         case SensitivePattern.PASSWORD:
-            return _is_password(match["value"])
+            is_sure = "whose" not in match.re.groupindex or _is_no_term(match["value"])
+            return is_sure and _is_password(match["value"])
         case SensitivePattern.PRIVATE_KEY | SensitivePattern.JWT:
             return not is_placeholder(match["value"])
         case SensitivePattern.API_KEY | SensitivePattern.BEARER_TOKEN if is_name(match["value"]):
@@ -284,6 +315,9 @@ _MEASURES_AND_CODES: Final = re.compile(
 )
 _BETWEEN_MEASURES: Final = re.compile(r"[-\u2013/+.,:@x\u00d7=_~]")
 _FEWEST_KINDS: Final = 3
+_SHORTEST_WITHOUT_SIGN_CHARACTERS: Final = 10
+_SIGN_BESIDE_LETTERS: Final = re.compile(r"[^\W_][!$^*#&?%@]+[^\W_]")
+_SHORT_WORDS: Final = re.compile(r"\d{0,6}(?:[A-Za-z]{1,4}\d{1,6}){2,30}[A-Za-z]{0,4}")
 _WORD_AND_NUMBER: Final = re.compile(r"[A-Za-z]{4,20}\d{2,6}")
 
 
@@ -310,6 +344,17 @@ def _count_kinds(value: str) -> int:
     """Return the number of kinds of characters: small and capital letters, digits, and signs that no measure has."""
     kinds = (str.islower, str.isupper, str.isdigit, "!$^*#&?%@".__contains__)
     return sum(any(map(kind, value)) for kind in kinds)
+
+
+def _is_no_term(value: str) -> bool:
+    """Say whether a value has a sign in it that terms and codes don't have, or is as mixed as only a random one is."""
+    value = value.rstrip(".:!?*_")
+    if len(value) < _SHORTEST_KEY_CHARACTERS or not any(map(str.isdigit, value)):
+        return False
+    return _count_kinds(value) >= _FEWEST_KINDS and (
+        _SIGN_BESIDE_LETTERS.search(value) is not None
+        or (len(value) >= _SHORTEST_WITHOUT_SIGN_CHARACTERS and _SHORT_WORDS.fullmatch(value) is not None)
+    )
 
 
 def _is_password(value: str) -> bool:
