@@ -195,6 +195,20 @@ MUTANTS: Final = (
         caught_by=in_file(_MAILS, "test_what_no_rule_hides_is_in_the_text"),
     ),
     Mutant(
+        "all-is-hidden-with-what-is-around-it",
+        f"{_FILES}/formats/html/visibility.py",
+        old="if id(outer) in around_shown and not _is_hidden_whole(outer, resized):",
+        new="if False:",
+        caught_by=in_file(_PAGES, "test_what_one_click_opens_is_a_part_of_the_text"),
+    ),
+    Mutant(
+        "parts-of-texts-surround-the-page",
+        f"{_FILES}/formats/html/visibility.py",
+        old=" and element.find_parent(_OF_A_TEXT) is not None",
+        new=" and False",
+        caught_by=in_file(_PAGES, "test_what_stands_around_a_part_of_the_text_belongs_to_it"),
+    ),
+    Mutant(
         "a-main-part-counts-however-little-it-holds",
         f"{_FILES}/formats/html/visibility.py",
         old="size >= _MOST * (",

@@ -80,6 +80,14 @@ def test_a_page_that_shows_a_text_has_it(page: str, *, of_site: bool) -> None:
         "<dialog>{}</dialog>",
         "<div popover>{}</div>",
         "<video>{}</video>",
+        "<canvas>{}</canvas>",
+        "<p style='position:absolute; left:-9999px'>{}</p>",
+        "<p style='position:absolute;clip:rect(1px, 1px, 1px, 1px)'>{}</p>",
+        "<p style='font-size:0'>{}</p>",
+        "<p style='display:none !important; display:block'>{}</p>",
+        "<div style='visibility:hidden'>{}<p style='visibility:visible'>The gate.</p></div>",
+        "<svg><defs><text>{}</text></defs><text>North</text></svg>",
+        "<a-card><template shadowrootmode=open><slot name=t>{}</slot></template><b slot=t>Keys</b></a-card>",
         "<object data=a.pdf type=application/pdf>{}</object>",
         "<iframe src=x>{}</iframe>",
         "<datalist id=d><option>{}</datalist>",
@@ -118,6 +126,13 @@ def test_what_no_one_sees_is_left_out(hidden: str) -> None:
         "<div class='tab-pane' hidden>{}</div>",
         "<details><summary>Open</summary>{}</details>",
         "<div id=accordion><h3>Open</h3><div style='display:none'>{}</div></div>",
+        "<p>First<span id=more style='display:none'>{}</span></p><button>Read more</button>",
+        "<div class=expand-control>Open</div><div class=expand-content style='display:none'>{}</div>",
+        "<div class='carousel-item' style='display:none'>{}</div>",
+        "<div style='visibility:hidden'>gone<p style='visibility:visible'>{}</p></div>",
+        "<p style='display:none; display:block'>{}</p>",
+        "<p style='--x:1; background:url(a?display:none)'>{}</p>",
+        "<p style='opacity:0'>{}</p>",
         "<button commandfor=p5 command=show-modal>Open</button><dialog id=p5>{}</dialog>",
     ],
 )
@@ -128,6 +143,19 @@ def test_what_one_click_opens_is_a_part_of_the_text(panel: str) -> None:
 @pytest.mark.parametrize(
     ("markup", "line"),
     [
+        ("<input type=submit value='Book a bed'>", "Book a bed"),
+        ("<select><option>One<option>Two</select>", "One"),
+        ("<select multiple><option>Tea<option>Milk</select>", "Tea, Milk"),
+        ("<span style='display:block'>Bed</span><span style='display: block'>Desk</span>", "Bed\n\nDesk"),
+        (
+            "<a class=__cf_email__ data-cfemail='2a42455f594f6a424b41044f524b475a464f'>[email&#160;protected]</a>",
+            "house@hak.example",
+        ),
+        ("<a data-cfemail='zz'>[email protected]</a>", "[email protected]"),
+        (
+            "<a-b><template shadowrootmode=open><i><slot name=n>?</slot></i><slot></slot></template><b slot=n>A</b> 2",
+            "***A*** 2",
+        ),
         ("<button>Day</button><button>Night</button>", "Day Night"),
         ("<label>Name</label><input value='Ada Roth'>", "Name Ada Roth"),
         ("<p>Hold <img src=a.png alt='the red lever'> for a second.", "Hold the red lever for a second."),
@@ -200,6 +228,27 @@ def test_the_main_part_counts_only_if_it_holds_most_of_the_text() -> None:
     assert marked == PROSE
     teaser = read(around.format(f"<article>New: lamps</article><div><p>{PROSE}</p></div>"), of_site=True).text
     assert teaser == f"New: lamps\n\n{PROSE}"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<aside><p>Note: {}</p></aside>",
+        "<blockquote>So it is.<footer>{}</footer></blockquote>",
+        "<header><p>{}</p></header>",
+        "<footer>{}</footer>",
+    ],
+)
+def test_what_stands_around_a_part_of_the_text_belongs_to_it(part: str) -> None:
+    page = "<article><h2>{}</h2>" + part + f"<p>{PROSE}</p></article>"
+    text = read(page.format(*["first words"] * 2) + page.format(*["second words"] * 2), of_site=True).text
+    assert text.count("first words") == text.count("second words") == 2
+    assert "kept" in read(f"<p>{PROSE}</p><aside><blockquote>It is kept.</blockquote></aside>", of_site=True).text
+
+
+def test_a_program_in_a_table_keeps_its_lines_and_loses_their_numbers() -> None:
+    table = "<table><tr><td><pre>1\n2</pre><td><pre>open()\nclose()\n</pre></table>"
+    assert read(f"<p>Then</p>{table}").text == "Then\n\n```\nopen()\nclose()\n```"
 
 
 def test_a_page_that_only_asks_for_scripts_has_no_text() -> None:

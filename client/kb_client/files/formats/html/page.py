@@ -61,6 +61,7 @@ def extract_markup(
     Raises:
         UnreadableDocument: its elements are nested too deeply.
     """
+    from kb_client.files.formats.html.protected_addresses import show_addresses
     from kb_client.files.formats.html.tables import make_tables_plain
     from kb_client.files.formats.html.to_markdown import to_markdown
     from kb_client.files.formats.html.tree import parse_html
@@ -71,6 +72,7 @@ def extract_markup(
         title, date = _find_title(soup), _find_date(soup)
         links = _find_links(soup) if web_links else None
         keep_shown(soup, of_mail=of_mail)
+        show_addresses(soup)
         element = keep_text(soup, of_site=web_links)
         make_tables_plain(soup)
         return Extraction(to_markdown(element), title=title, date=date, warnings=warnings, web_links=links)

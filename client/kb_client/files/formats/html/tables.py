@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_ARRANGED: Final = ["table", "h1", "h2", "h3", "h4", "main", "article", "section", "form"]
+_ARRANGED: Final = ["table", "pre", "h1", "h2", "h3", "h4", "main", "article", "section", "form"]
 _PARTS: Final = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup"]
 _MAX_SPAN: Final = 1_000
 _MAX_ADDED: Final = 20_000
@@ -15,6 +15,9 @@ _MAX_ADDED: Final = 20_000
 def make_tables_plain(soup: "BeautifulSoup") -> None:
     """Turn tables for layout into blocks, and repeat cells that span several rows or columns in each of them."""
     left = _MAX_ADDED
+    for cell in soup.find_all("td"):
+        if _has_line_numbers(cell):
+            cell.decompose()
     # Inner tables first, since what is around them is layout.
     for table in reversed(soup.find_all("table")):
         if _is_layout(table):
@@ -22,6 +25,12 @@ def make_tables_plain(soup: "BeautifulSoup") -> None:
         else:
             left -= _repeat_spanned(table, soup, most=left)
             _join_head(table)
+
+
+def _has_line_numbers(cell: "Tag") -> bool:
+    """Return whether a cell only counts the lines of the program in the next one."""
+    numbers = cell.get_text().split() if cell.find("pre") is not None and cell.find_next_sibling("td") else []
+    return bool(numbers) and all(map(str.isdecimal, numbers))
 
 
 def _join_head(table: "Tag") -> None:

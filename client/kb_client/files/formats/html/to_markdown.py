@@ -7,6 +7,7 @@ from typing import Any, Final
 from bs4 import NavigableString, Tag
 from markdownify import ATX, MarkdownConverter, should_remove_whitespace_outside  # type: ignore[attr-defined]  # their stubs lack it
 
+from kb_client.files.formats.html.inline_style import is_block
 from kb_client.files.formats.html.mathml import formula_to_text
 from kb_client.files.formats.text.literal_lines import keep_literal
 from kb_client.files.formats.text.superscripts import plain_fractions, subscript, superscript
@@ -34,11 +35,15 @@ _BLOCKS: Final = (
 )
 _PADDED: Final = frozenset({"button", "img", "input", "label", "math", "option", "select", "svg"})
 """Elements between which browsers show a gap, whether there is a space or not."""
+_INLINE: Final = frozenset({"a", "label", "small", "span"})
 _NOTE_IN_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|[^()]*\)")
 _UNSEEN_CHARACTERS: Final = str.maketrans({"\u00ad": None, "\u200b": None, "\ufeff": None})
 _FILE_NAME: Final = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|bmp|tiff?)", re.IGNORECASE)
+_NOT_DRAWN: Final = ["defs", "symbol", "clippath", "mask", "pattern", "marker"]
+"""Parts of a drawing that are only used by others."""
 _TYPED: Final = frozenset(
     {"", "text", "number", "email", "tel", "url", "date", "time", "datetime-local", "month", "week"}
+    | {"submit", "button", "reset"}
 )
 _NUMBERING: Final = {
     "a": "lower-alpha",
@@ -77,6 +82,8 @@ class _PageConverter(MarkdownConverter):
     def process_tag(self, node: Tag, parent_tags: Collection[str] | None = None) -> str:
         if node.name == "math":
             return _padded(formula_to_text(node), node)
+        if node.name in _INLINE and node.has_attr("style") and is_block(node):
+            node.name = "div"
         if node.name == "svg":
             return _padded(_text_of_drawing(node), node)
         text: str = super().process_tag(node, parent_tags=parent_tags)  # type: ignore[misc]  # their stubs lack it
@@ -100,8 +107,10 @@ class _PageConverter(MarkdownConverter):
         return _padded(" ".join(str(el.get("value") or "").split()), el) if kind in _TYPED else ""
 
     def convert_select(self, el: Tag, _text: str, **_context: Any) -> str:
-        chosen = [" ".join(option.get_text(" ").split()) for option in el.select("option[selected]")]
-        return _padded(", ".join(chosen), el)
+        options = el.find_all("option")
+        chosen = [option for option in options if option.has_attr("selected")] or options[:1]
+        shown = options if el.has_attr("multiple") or str(el.get("size") or "1").strip() != "1" else chosen
+        return _padded(", ".join(" ".join(option.get_text(" ").split()) for option in shown), el)
 
     def convert_sup(self, el: Tag, text: str, **_context: Any) -> str:
         before = el.previous_sibling
@@ -156,7 +165,8 @@ def _padded(text: str, element: Tag) -> str:
 
 def _text_of_drawing(drawing: Tag) -> str:
     """Return the texts of a drawing; of one without any, the name that it has for those who can't see it."""
-    texts = [" ".join(each.get_text(" ").split()) for each in drawing.select("text, foreignobject")]
+    drawn = [each for each in drawing.select("text, foreignobject") if each.find_parent(_NOT_DRAWN) is None]
+    texts = [" ".join(each.get_text(" ").split()) for each in drawn]
     name = str(drawing.get("aria-label") or "") if drawing.get("role") == "img" else ""
     return " ".join(text for text in texts if text) or " ".join(name.split())
 

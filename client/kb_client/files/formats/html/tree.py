@@ -4,7 +4,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, PageElement, Tag
 from bs4.builder import HTMLTreeBuilder
 
 if TYPE_CHECKING:
@@ -31,7 +31,28 @@ def parse_html(markup: str) -> BeautifulSoup:
         # Within these elements, HTML sees no markup until they end.
         markup = _CLOSED_AT_ONCE.sub(r"<\1\2></\1>", markup)
         markup = _CDATA.sub(lambda found: escape(found[1], quote=False), markup)
-    return BeautifulSoup(_XML_DECLARATION.sub("", markup), builder=_LexborTreeBuilder(string_containers={}))
+    soup = BeautifulSoup(_XML_DECLARATION.sub("", markup), builder=_LexborTreeBuilder(string_containers={}))
+    for root in soup.find_all(attrs={_SHADOW_ROOT: True}):
+        _fill_slots(root)
+    return soup
+
+
+def _fill_slots(root: Tag) -> None:
+    """Move what is in an element to the places that its shadow root has for it."""
+    host = root.parent
+    outside = [each for each in host.children if each is not root and (isinstance(each, Tag) or str(each).strip())]
+    for slot in root.find_all("slot"):
+        if slot.find_parent(attrs={_SHADOW_ROOT: True}) is not root:
+            continue
+        name = str(slot.get("name") or "")
+        assigned = [each for each in outside if _slot_of(each) == name and each.parent is host]
+        if assigned:
+            slot.clear()
+            slot.extend(assigned)
+
+
+def _slot_of(element: PageElement) -> str:
+    return str(element.get("slot") or "") if isinstance(element, Tag) else ""
 
 
 class _LexborTreeBuilder(HTMLTreeBuilder):  # type: ignore[misc]  # bs4 is not typed for us

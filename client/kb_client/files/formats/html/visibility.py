@@ -4,15 +4,18 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+from kb_client.files.formats.html.inline_style import hides, hides_inner, sets_size, shows_itself
 from kb_client.files.formats.html.style_rules import find_hidden_by_styles
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_NEVER_SHOWN: Final = ["title", "script", "style", "link", "meta", "datalist", "rp", "annotation", "annotation-xml"]
-_SHOWN_WITHOUT_OTHER_TEXT: Final = ["noscript", "noframes", "template", "object", "iframe", "video", "audio", "canvas"]
+_NEVER_SHOWN: Final = [
+    *("title", "script", "style", "link", "meta", "datalist", "rp", "annotation", "annotation-xml"),
+    *("video", "audio", "canvas"),
+]
+_SHOWN_WITHOUT_OTHER_TEXT: Final = ["noscript", "noframes", "template", "object", "iframe"]
 """Elements whose text browsers show only if they don't know the element, can't load it, or run no scripts."""
-_HIDDEN_BY_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _CLICKABLE: Final = (
     "button, summary, label, [onclick], [role=button], [role=tab], [aria-expanded], [aria-controls], [data-toggle],"
     " [data-bs-toggle], a[href='#'], a:not([href]), a[href^='javascript:']"
@@ -29,7 +32,9 @@ _OPENED_BY: Final = (
 )
 """Attributes by which something that can be clicked names the element that it opens."""
 _PANEL: Final = re.compile(
-    r"(?:^|[-_ ])(?:tab|tabs|accordion|collapse|collapsible|panel|faq|spoiler|toggle)(?:$|[-_ ])", re.IGNORECASE
+    r"(?:^|[-_ ])(?:tab|tabs|accordion|collapse|collapsible|panel|faq|spoiler|toggle|expand|expander|expandable"
+    r"|more|readmore|carousel|slide|slider|swiper)(?:$|[-_ ])",
+    re.IGNORECASE,
 )
 _PANELS: Final = re.compile(r"(?:^|[-_ ])(?:tabs|accordion|faq)(?:$|[-_ ])", re.IGNORECASE)
 _NOT_ON_THE_SCREEN: Final = re.compile(
@@ -44,6 +49,8 @@ _LEAST_SEEN: Final = 0.02
 _LEAST_BESIDE: Final = 0.2
 """Share of what surrounds a text that the text of a page has at least, however short it is."""
 _MOST: Final = 0.5
+_OF_A_TEXT: Final = ["article", "main", "blockquote", "figure", "td", "li"]
+"""Elements of which a header, a footer or an aside is a part, and not one of the page."""
 _ASKS_FOR_SCRIPTS: Final = re.compile(r"java\s?-?script", re.IGNORECASE)
 _MOST_OF_A_REQUEST: Final = 400
 
@@ -62,14 +69,54 @@ def keep_shown(soup: "BeautifulSoup", *, of_mail: bool = False) -> None:
     ]
     _remove_unless_text(soup, replaced, least=1, unless=_asks_for_scripts)
     elements = soup.find_all(True)
-    hidden = [each for each in elements if id(each) in by_style or _is_hidden(each)]
+    styled = [each for each in elements if each.has_attr("style")]
+    resized = _around(filter(sets_size, styled))
+    hidden = [each for each in elements if id(each) in by_style or _is_hidden(each, resized)]
     if hidden:
         opened, clickable = _find_opened(elements), set(map(id, soup.select(_CLICKABLE)))
         never_seen = [
             each for each in hidden if id(each) in by_style or not _can_be_opened(each, opened, clickable=clickable)
         ]
-        _remove_unless_text(soup, never_seen, least=_LEAST_SEEN)
+        around_shown = _around(filter(shows_itself, styled))
+        _remove_unless_text(soup, _hidden_parts(never_seen, around_shown, resized), least=_LEAST_SEEN)
     _remove([each for each in elements if not _is_removed(each) and _is_decoration(each)])
+
+
+def _hidden_parts(hidden: "Iterable[Tag]", around_shown: set[int], resized: set[int]) -> "list[Tag]":
+    """Return what to remove of hidden elements: all, or what is beside the parts of them that show themselves.
+
+    Args:
+        hidden: elements, in the order of the page.
+        around_shown: identities of the elements around parts that show themselves.
+        resized: identities of the elements around texts with a size of their own.
+    """
+    parts: dict[int, Tag] = {}
+    seen: set[int] = set()
+    for element in hidden:
+        left = [element]
+        while left:
+            outer = left.pop()
+            if id(outer) in seen:
+                continue
+            seen.add(id(outer))
+            if id(outer) in around_shown and not _is_hidden_whole(outer, resized):
+                for text in outer.find_all(string=True, recursive=False):
+                    text.extract()
+                left.extend(each for each in outer.find_all(True, recursive=False) if not shows_itself(each))
+            else:
+                parts[id(outer)] = outer
+    return list(parts.values())
+
+
+def _around(elements: "Iterable[Tag]") -> set[int]:
+    """Return the identities of all elements around others."""
+    around: set[int] = set()
+    for each in elements:
+        for parent in each.parents:
+            if id(parent) in around:
+                break
+            around.add(id(parent))
+    return around
 
 
 def keep_text(soup: "BeautifulSoup", *, of_site: bool) -> "Tag":
@@ -156,8 +203,12 @@ def _is_main(element: "Tag") -> bool:
 
 
 def _is_around_the_text(element: "Tag") -> bool:
+    if element.name in ("header", "footer", "aside") and element.find_parent(_OF_A_TEXT) is not None:
+        return False
     if element.name == "header":
         return element.find("h1") is None
+    if element.name == "aside" and element.find("blockquote") is not None:
+        return False
     return element.name in ("footer", "aside") or element.get("role") in ("banner", "contentinfo")
 
 
@@ -169,12 +220,17 @@ def _is_navigation(element: "Tag") -> bool:
     return links >= _MOST * text_size(element)
 
 
-def _is_hidden(element: "Tag") -> bool:
+def _is_hidden(element: "Tag", resized: set[int]) -> bool:
+    return hides_inner(element) or _is_hidden_whole(element, resized)
+
+
+def _is_hidden_whole(element: "Tag", resized: set[int]) -> bool:
+    """Return whether nothing in an element is seen, whatever it says for itself."""
     if element.has_attr("hidden") or element.has_attr("popover"):
         return True
     if element.name == "dialog":
         return not element.has_attr("open")
-    if _HIDDEN_BY_STYLE.search(str(element.get("style") or "")):
+    if element.has_attr("style") and hides(element, is_resized=id(element) in resized):
         return True
     return bool(_NOT_ON_THE_SCREEN.search(_names_of(element)))
 
