@@ -55,6 +55,27 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "notices-that-ask-to-be-left-out-delete-their-page",
+        f"{_SERVICE}/sources/read_pages.py",
+        old="        frames = self._links(item.address, replace(web, links=signs.frames))\n",
+        new="        frames = self._links(item.address, replace(web, links=signs.frames))\n"
+        "        if not may_be_stored:\n            return ReadItem(ItemOutcome.SKIPPED)\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_kept_pages.py",
+            "test_entries_stay_as_they_were_while_something_else_answers_for_their_pages",
+        ),
+    ),
+    Mutant(
+        "each-other-spelling-is-a-copy",
+        f"{_SERVICE}/sources/read_pages.py",
+        old="stored is not None and stored.digest == read.digest",
+        new="stored is not None",
+        caught_by=in_file(
+            f"{_TESTS}/test_page_forms.py",
+            "test_a_page_that_repeats_another_one_under_a_usual_spelling_has_no_entry",
+        ),
+    ),
+    Mutant(
         "redirected-pages-are-gone",
         f"{_SERVICE}/runner/run_source.py",
         old="    if redirected.problem:\n",

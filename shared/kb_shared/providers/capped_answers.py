@@ -18,6 +18,8 @@ MAX_ERROR_BYTES: Final = 65_536
 _UNLESS_SAID_BYTES: Final = 1_048_576
 _PIECE_BYTES: Final = 65_536
 _WINDOW_BITS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_UNCOMPRESSED: Final = frozenset({"", "identity", "none", "utf-8", "utf8", "iso-8859-1", "binary", "8bit"})
+"""Encodings, also those of letters, that servers name here by mistake."""
 
 _Decode: TypeAlias = Callable[[bytes], Iterator[bytes]]
 
@@ -115,13 +117,20 @@ def _refuse(_: bytes) -> Iterator[bytes]:
 
 def _decoder(encoding: str) -> _Decode:
     encoding = encoding.strip().lower()
-    if encoding in ("", "identity"):
+    if encoding in _UNCOMPRESSED:
         return lambda raw: iter((raw,))
     if encoding not in _WINDOW_BITS:
         return _refuse
-    decompressor = zlib.decompressobj(_WINDOW_BITS[encoding])
+    decompressor = None
 
     def decode(raw: bytes) -> Iterator[bytes]:
+        nonlocal decompressor
+        if decompressor is None and not raw:
+            return
+        if decompressor is None:
+            # Some servers send what they call deflate without the header that says so; browsers read both.
+            is_bare = encoding == "deflate" and raw[0] & 0x0F != zlib.DEFLATED
+            decompressor = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else _WINDOW_BITS[encoding])
         try:
             while piece := decompressor.decompress(raw, _PIECE_BYTES):
                 yield piece

@@ -115,6 +115,18 @@ async def test_the_status_of_an_answer_is_known_in_whatever_encoding_its_body_is
     assert server.stream.closed
 
 
+@pytest.mark.parametrize("encoding", ["UTF-8", "none", "binary"])
+async def test_what_is_no_compression_is_none(encoding: str) -> None:
+    assert (await read(CannedServer([b"plain"], encoding=encoding), up_to=MEGABYTE)).content == b"plain"
+
+
+async def test_deflate_is_read_without_its_header_too() -> None:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    bare = compressor.compress(b"plain") + compressor.flush()
+    for pieces in ([bare], [b"", bare[:1], bare[1:]]):
+        assert (await read(CannedServer(pieces, encoding="deflate"), up_to=MEGABYTE)).content == b"plain"
+
+
 async def test_an_answer_with_a_wrong_content_encoding_is_refused() -> None:
     with pytest.raises(httpx.DecodingError):
         await read(CannedServer([b"not gzip at all"], encoding="gzip"), up_to=MEGABYTE)

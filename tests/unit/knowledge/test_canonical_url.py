@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_knowledge.sources.canonical_url import canonical_url
+from kb_knowledge.sources.canonical_url import canonical_url, other_spellings
 from kb_knowledge.sources.crawl_scope import CrawlScope, UnusablePrefix
 
 
@@ -35,6 +35,16 @@ def test_spellings_of_an_address_have_one_form(address: str, canonical: str) -> 
 )  # fmt: skip
 def test_what_is_no_address_of_a_page_has_none(address: str) -> None:
     assert canonical_url(address) is None
+
+
+def test_servers_show_one_page_under_several_addresses() -> None:
+    origin = "https://example.com"
+    assert set(other_spellings(f"{origin}/Docs/a")) == {f"{origin}/Docs/a/", f"{origin}/docs/a"}
+    assert f"{origin}/docs/?a=1" in other_spellings(f"{origin}/docs/index.php?a=1")
+    assert f"{origin}/docs" in other_spellings(f"{origin}/docs/")
+    assert f"{origin}/index.html" in other_spellings(f"{origin}/")
+    assert f"{origin}/" in other_spellings(f"{origin}/index.html")
+    assert origin not in other_spellings(f"{origin}/")
 
 
 def test_a_link_is_relative_to_its_page() -> None:

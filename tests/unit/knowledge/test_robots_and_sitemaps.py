@@ -48,6 +48,8 @@ def test_a_sitemap_names_pages_and_an_index_names_sitemaps() -> None:
     index = "<sitemapindex><sitemap><loc>https://example.com/b.xml</loc></sitemap></sitemapindex>"
     assert parse_sitemap(pages.encode()).pages == ["https://example.com/a?b=1&c=2"]
     assert parse_sitemap(gzip.compress(pages.encode())).pages == ["https://example.com/a?b=1&c=2"]
+    for other in (pages.encode("utf-16"), f"<!DOCTYPE urlset>{pages}".encode()):
+        assert parse_sitemap(other).pages == ["https://example.com/a?b=1&c=2"]
     assert parse_sitemap(index.encode()).sitemaps == ["https://example.com/b.xml"]
 
 

@@ -20,6 +20,7 @@ _SESSIONS: Final = frozenset(
 _PERHAPS_SESSIONS: Final = frozenset({"sid", "s", "session", "token"})
 _LONG_RANDOM: Final = re.compile(r"[0-9a-fA-F-]{16,}")
 _TRACKING: Final = frozenset({"gclid", "fbclid", "msclkid", "mc_cid", "mc_eid"})
+_INDEXES: Final = ("index.html", "index.htm", "index.php", "default.aspx")
 _TRACKING_PREFIX: Final = "utm_"
 
 
@@ -49,6 +50,22 @@ def canonical_url(address: str, *, base: str | None = None) -> str | None:
     if parameters:
         canonical += f"?{_plain_escapes(parameters)}"
     return canonical if len(canonical) <= MAX_ADDRESS_CHARACTERS else None
+
+
+def other_spellings(url: str) -> tuple[str, ...]:
+    """Return the addresses under which many servers show the same page as under a canonical one."""
+    address, mark, query = url.partition("?")
+    folder, _, name = address.rpartition("/")
+    plain = address.rstrip("/")
+    if name == "":
+        others = [plain, *(f"{address}{index}" for index in _INDEXES)]
+    elif name.lower() in _INDEXES:
+        others = [f"{folder}/", folder]
+    else:
+        others = [f"{address}/"]
+    scheme_and_host = "/".join(address.split("/")[:3])
+    others.append(scheme_and_host + address[len(scheme_and_host) :].lower())
+    return tuple(f"{each}{mark}{query}" for each in others if each not in (address, scheme_and_host))
 
 
 def _is_noise(parameter: str) -> bool:

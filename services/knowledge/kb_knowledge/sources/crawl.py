@@ -11,12 +11,12 @@ from typing import Final
 
 from kb_knowledge.sources.canonical_url import canonical_url
 from kb_knowledge.sources.crawl_pace import CrawlPace
-from kb_knowledge.sources.crawl_scope import CrawlScope
+from kb_knowledge.sources.crawl_scope import CrawlScope, origin_of
 from kb_knowledge.sources.frontier import Frontier, FrontierItem, FrontierKind
 from kb_knowledge.sources.guarded_http import FetchFailed, FetchLimits, GuardedHttp
 from kb_knowledge.sources.parse_item import ItemParser
 from kb_knowledge.sources.read_items import ReadItem, SourceUnusable
-from kb_knowledge.sources.read_pages import WebPageReader
+from kb_knowledge.sources.read_pages import MAY_PASS, WebPageReader
 from kb_knowledge.sources.record_item import ItemRecorder
 from kb_knowledge.sources.robots_files import RobotsFiles
 from kb_knowledge.sources.sitemap import MAX_SITEMAP_BYTES, UnusableSitemap, parse_sitemap
@@ -67,6 +67,7 @@ class Crawler:
             pace=pace,
         )
         self._sitemaps = 0
+        self._guessed_sitemap = f"{origin_of(plan.scope.start)}/sitemap.xml"
 
     async def begin(self) -> None:
         """Put the first page, and the sitemaps of its server, into the frontier.
@@ -83,7 +84,7 @@ class Crawler:
                 else "robots.txt of the server does not allow us the address; ask its operator"
             )
         if self._plan.depth > 0:
-            named = [canonical_url(address, base=start) for address in robots.sitemaps or ("/sitemap.xml",)]
+            named = [canonical_url(address, base=start) for address in robots.sitemaps or (self._guessed_sitemap,)]
             await self._frontier.add(self._sitemap_items(named))
         await self._frontier.add([FrontierItem(start), _KNOWN])
 
@@ -117,11 +118,13 @@ class Crawler:
         await self._pace.wait(item.address)
         try:
             fetched = await self._http.follow(item.address, _SITEMAP_LIMITS)
+            if fetched.status in MAY_PASS or fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return await self._unread_sitemap(item, f"the server answered with {fetched.status}")
             if fetched.status != HTTPStatus.OK:
                 return ReadItem(ItemOutcome.GONE)
             sitemap = parse_sitemap(fetched.body)
         except FetchFailed as failed:
-            return ReadItem(ItemOutcome.SKIPPED, message=f"the sitemap can't be fetched: {failed}")
+            return await self._unread_sitemap(item, str(failed))
         except UnusableSitemap as unusable:
             return ReadItem(ItemOutcome.SKIPPED, message=f"the sitemap can't be used: {unusable}")
         pages = [canonical_url(page, base=item.address) for page in sitemap.pages]
@@ -130,6 +133,13 @@ class Crawler:
         return ReadItem(
             ItemOutcome.UNCHANGED, bytes_read=len(fetched.body), found=(*self._sitemap_items(further), *found)
         )
+
+    async def _unread_sitemap(self, item: FrontierItem, reason: str) -> ReadItem:
+        """Describe a sitemap that can perhaps be read later. The run has not read all, if the server names it."""
+        message = f"the sitemap can't be fetched: {reason}"
+        is_named = item.address != self._guessed_sitemap or bool((await self._robots.read_rules(item.address)).sitemaps)
+        problem = f"{message}; pages that only it names were not found" if is_named else None
+        return ReadItem(ItemOutcome.SKIPPED, message=message, problem=problem)
 
     def _sitemap_items(self, addresses: Iterable[str | None]) -> list[FrontierItem]:
         left = _MAX_SITEMAPS - self._sitemaps

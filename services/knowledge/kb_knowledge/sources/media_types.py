@@ -32,7 +32,7 @@ def media_type_of(content_type: str, beginning: bytes) -> str:
         content_type: what the server names.
         beginning: of the contents; some hundred bytes.
     """
-    named = content_type.partition(";")[0].strip().lower()
+    named = re.split("[;,]", content_type)[0].strip().lower()
     if "/" not in named and named not in _SAYS_NOTHING:
         named = ""
     for mark, media_type in _BINARY:

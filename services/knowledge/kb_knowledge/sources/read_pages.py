@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from kb_client.files.extraction import WebLinks
 from kb_client.files.parsed_file import ParsedFile
-from kb_knowledge.sources.canonical_url import canonical_url
+from kb_knowledge.sources.canonical_url import canonical_url, other_spellings
 from kb_knowledge.sources.crawl_pace import CrawlPace
 from kb_knowledge.sources.crawl_scope import CrawlScope, origin_of
 from kb_knowledge.sources.frontier import FrontierItem, HeldItem
@@ -29,7 +29,7 @@ _MAX_KNOWN_LINKS: Final = 500
 """Number of links of a page that are kept for runs in which it is unchanged."""
 _GONE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 _CLIENT_ERROR: Final = 4
-_MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _ASKS_TO_BE_LEFT_OUT: Final = "it asks not to be read by robots"
 
 
@@ -65,11 +65,11 @@ class WebPageReader:
         await failpoints.reach("source.after_fetch")
         if fetched.redirect_to is not None:
             return await self._follow(item, fetched.redirect_to, known)
-        if not read_robots_tags(fetched.robots_tags).index:
-            return ReadItem(ItemOutcome.SKIPPED, message=_ASKS_TO_BE_LEFT_OUT)
         if fetched.status == HTTPStatus.OK:
             return await self._read_content(item, fetched, known)
         if fetched.status == HTTPStatus.NOT_MODIFIED and known is not None:
+            if not read_robots_tags(fetched.robots_tags).index:
+                return ReadItem(ItemOutcome.SKIPPED, message=_ASKS_TO_BE_LEFT_OUT)
             return ReadItem(
                 ItemOutcome.UNCHANGED,
                 key=item.address,
@@ -90,7 +90,7 @@ class WebPageReader:
             return self._failed(item, f"{message}; check the url of the source", known)
         if status in _GONE:
             return ReadItem(ItemOutcome.GONE)
-        if known is None and status // 100 == _CLIENT_ERROR and status not in _MAY_PASS:
+        if known is None and status // 100 == _CLIENT_ERROR and status not in MAY_PASS:
             return ReadItem(ItemOutcome.SKIPPED, message=message)
         return self._failed(item, message, known)
 
@@ -156,6 +156,8 @@ class WebPageReader:
         if fetched.media_type not in MEDIA_TYPES_OF_PAGES:
             if (refresh := read_refresh(fetched.headers.get("refresh", ""))) is not None:
                 return await self._follow(item, refresh, known)
+            if not read_robots_tags(fetched.robots_tags).index:
+                return ReadItem(ItemOutcome.SKIPPED, message=_ASKS_TO_BE_LEFT_OUT)
             return await self._unread(item, "it is no page of text", known)
         signs = PageSigns()
         if fetched.media_type in HTML:
@@ -181,11 +183,10 @@ class WebPageReader:
         if canonical is not None:
             target = FrontierItem(canonical, depth=item.depth, redirects=item.redirects + 1)
             return ReadItem(ItemOutcome.REDIRECTED, bytes_read=size, found=(target, *found))
-        if not (web.index and tags.index):
-            return ReadItem(ItemOutcome.SKIPPED, message=_ASKS_TO_BE_LEFT_OUT, bytes_read=size, found=found)
+        may_be_stored = web.index and tags.index
         frames = self._links(item.address, replace(web, links=signs.frames))
         read = SourceItem(item.address, parsed.document_name, parsed.text, url=item.address)
-        if signs.frames and (signs.is_frameset or not read.text.strip()):
+        if signs.frames and may_be_stored and (signs.is_frameset or not read.text.strip()):
             return await self._read_frames(item, frames, known, bytes_read=size)
         found = (*(FrontierItem(frame, depth=max(item.depth, 1)) for frame in frames), *found)
         is_changed = known is not None and known.digest != read.digest
@@ -196,6 +197,12 @@ class WebPageReader:
             return await self._unread(
                 item, stand_in.reason, known, bytes_read=size, found=found, is_usual=stand_in.is_usual
             )
+        if not may_be_stored:
+            # Only now: logins and notices of a server ask for it, too, and are not the page.
+            return ReadItem(ItemOutcome.SKIPPED, message=_ASKS_TO_BE_LEFT_OUT, bytes_read=size, found=found)
+        if known is None and (copied := await self._find_copied(read, web)) is not None:
+            target = FrontierItem(copied, depth=item.depth, redirects=item.redirects + 1)
+            return ReadItem(ItemOutcome.REDIRECTED, bytes_read=size, found=(target, *found))
         held = HeldItem(read, read_validators(fetched.headers), links[:_MAX_KNOWN_LINKS], parsed.warnings)
         return await self._store(held, known=known, bytes_read=size, found=found)
 
@@ -266,6 +273,15 @@ class WebPageReader:
         if canonical is None or canonical == url or not self._scope.contains(canonical):
             return None
         return canonical if _without_parameters(canonical) == _without_parameters(url) else None
+
+    async def _find_copied(self, read: SourceItem, web: WebLinks) -> str | None:
+        """Return the address of a stored page that a new one only repeats, under another spelling or as it says."""
+        named = canonical_url(web.canonical, base=read.key) if web.canonical else None
+        for address in filter(None, (named, *other_spellings(read.key))):
+            stored = await self._recorder.known_items.find(address) if address != read.key else None
+            if stored is not None and stored.digest == read.digest:
+                return address
+        return None
 
     def _items(self, links: Iterable[str], item: FrontierItem) -> tuple[FrontierItem, ...]:
         if item.depth >= self._depth:

@@ -9,7 +9,7 @@ from kb_knowledge.sources.frontier import Frontier
 from kb_knowledge.sources.guarded_http import FetchFailed, FetchLimits, GuardedHttp
 from kb_knowledge.sources.robots import MAX_ROBOTS_BYTES, Robots, robots_of
 
-_LIMITS: Final = FetchLimits(max_bytes=4 * MAX_ROBOTS_BYTES, within_s=20)
+_LIMITS: Final = FetchLimits(max_bytes=20 * MAX_ROBOTS_BYTES, within_s=20)
 
 
 class RobotsFiles:

@@ -4,6 +4,7 @@ A sitemap is XML, a feed (RSS or Atom), or a text with an address in each line. 
 far as its addresses can be told.
 """
 
+import codecs
 import re
 import zlib
 from html import unescape
@@ -15,7 +16,6 @@ MAX_SITEMAP_BYTES: Final = 10_000_000
 _MAX_LOCATIONS: Final = 10_000
 _MAX_LOCATION_CHARACTERS: Final = 2_000
 _GZIP: Final = b"\x1f\x8b"
-_MARK: Final = b"\xef\xbb\xbf"
 _INDEX: Final = re.compile(r"<(?:\w{1,20}:)?sitemapindex[\s>]")
 _LOCATION: Final = re.compile(
     r"<(?:\w{1,20}:)?(?:loc|link)>\s{0,200}(?:<!\[CDATA\[)?\s{0,200}([^<\]\s][^<\]]{0,2000}?)\s{0,200}(?:\]\]>)?\s{0,200}</"
@@ -39,9 +39,12 @@ def parse_sitemap(body: bytes) -> Sitemap:
     """Return the pages, and the further sitemaps, that a sitemap names; the first 10,000 of a longer one.
 
     Raises:
-        UnusableSitemap: it names no address in a known way, is too large, or declares a document type.
+        UnusableSitemap: it names no address in a known way, is too large, or declares entities.
     """
-    content = _unpacked(body).strip().removeprefix(_MARK).lstrip()
+    content = _unpacked(body)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        content = content.decode("utf-16", "replace").encode()
+    content = content.strip().removeprefix(codecs.BOM_UTF8).lstrip()
     if content.startswith(b"<"):
         return _parse_xml(content)
     return _parse_lines(content)
@@ -52,13 +55,13 @@ def _parse_xml(content: bytes) -> Sitemap:
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartDoctypeDeclHandler = _stop_at_doctype
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.text
     try:
         parser.Parse(content, True)
-    except expat.ExpatError:
+    except (expat.ExpatError, _DoctypeFound):
         return _find_locations(content)
     except _Enough:
         pass
@@ -87,6 +90,10 @@ def _parse_lines(content: bytes) -> Sitemap:
 
 class _Enough(Exception):
     """The rest of a sitemap is not needed."""
+
+
+class _DoctypeFound(Exception):
+    """It names a document type, by which a parser could be led anywhere."""
 
 
 class _SitemapReader:
@@ -125,8 +132,10 @@ class _SitemapReader:
             raise _Enough
 
 
-def _refuse_doctype(*_declaration: object) -> None:
-    raise UnusableSitemap("it declares a document type")
+def _stop_at_doctype(*declared: object) -> None:
+    if declared[-1]:
+        raise UnusableSitemap("it declares entities")
+    raise _DoctypeFound
 
 
 def _unpacked(body: bytes) -> bytes:

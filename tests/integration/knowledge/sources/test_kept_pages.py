@@ -58,9 +58,19 @@ async def test_a_page_that_no_link_names_any_more_is_asked_for_itself(sources: S
     assert texts(sources, small_site)["elm"] == "# Elm\n\nThe elm was felled."
 
 
+LEFT_OUT = {"X-Robots-Tag": "none", "Location": "/login"}
+NOINDEX = "<meta name=robots content=noindex>"
+
+
 @pytest.mark.parametrize(
     "instead",
     [
+        {"/oak": SentPage(NOINDEX + CHALLENGE.format("8f3a71"))},
+        {"/oak": SentPage(NOINDEX + "<title>Log in</title><h1>Log in</h1><input type=password>")},
+        {"/oak": page("Down", "The site is down for maintenance.", head=NOINDEX)},
+        {"/oak": SentPage(status=503, headers={"X-Robots-Tag": "noindex"})},
+        {"/oak": SentPage(status=403, headers={"X-Robots-Tag": "noindex"})},
+        {"/oak": SentPage(status=302, headers=LEFT_OUT), "/login": SentPage(LOGIN)},
         {path: SentPage(SHELL) for path in forest()},
         {path: SentPage(SHELL) for path in forest() if path != "/"},
         {path: SentPage(LOGIN) for path in forest()},

@@ -119,6 +119,7 @@ async def test_links_of_a_page_with_nofollow_in_its_header_are_not_followed(
         (HARBOUR.body, "text/plain"),
         (HARBOUR.body, "application/xml"),
         (HARBOUR.body, "text"),
+        (HARBOUR.body, "text/html, text/html; charset=utf-8"),
         (f"\ufeff\n<!-- made by hand -->\n{HARBOUR.body!s}", "binary/octet-stream"),
         ("# Harbour\n\nShips leave at seven.", None),
         ("# Harbour\n\nShips leave at seven.", "application/octet-stream"),
@@ -226,6 +227,52 @@ async def test_a_sitemap_is_read_although_it_is_not_quite_one(
         assert f"{small_site.url}harbour" in sources.entries.items
         assert run.status is SourceRunStatus.OK
         sources.entries.items.clear()
+
+
+@pytest.mark.parametrize(
+    ("robots", "pages", "status"),
+    [
+        ("Sitemap: /map", {"/map": SentPage(status=503)}, SourceRunStatus.PARTIAL),
+        ("Sitemap: /map", {"/map": SentPage("<sitemapindex><sitemap><loc>/part</loc></sitemap></sitemapindex>"),
+                           "/part": SentPage(status=500)}, SourceRunStatus.PARTIAL),
+        ("Sitemap: /map", {"/map": SentPage(status=404)}, SourceRunStatus.OK),
+        ("Sitemap: /map", {"/map": SentPage("<html><p>Hello</html>")}, SourceRunStatus.OK),
+        ("", {"/sitemap.xml": SentPage(status=503)}, SourceRunStatus.OK),
+    ],
+)  # fmt: skip
+async def test_a_run_says_that_a_sitemap_which_the_server_names_could_not_be_fetched(
+    sources: Sources, small_site: SmallSite, robots: str, pages: dict[str, SentPage], status: SourceRunStatus
+) -> None:
+    plain = {"Content-Type": "text/plain"}
+    small_site.pages = {"/": page("Port", "All of it."), "/robots.txt": SentPage(robots, headers=plain), **pages}
+    run = await sources.run(await sources.crawl(small_site.url))
+    assert (run.status, run.counts) == (status, {"created": 1})
+    assert status is SourceRunStatus.OK or "pages that only it names were not found" in str(run.error)
+
+
+async def test_a_page_that_repeats_another_one_under_a_usual_spelling_has_no_entry(
+    sources: Sources, small_site: SmallSite
+) -> None:
+    port = page("Port", "All of it.", "/index.html", "/harbour", "/harbour/", "/print", "/quay", "/quay/")
+    copy = page("Harbour", "Ships leave at seven.", head='<link rel=canonical href="/harbour">')
+    small_site.pages = {
+        "/": port, "/index.html": port, "/harbour": HARBOUR, "/harbour/": HARBOUR, "/print": copy,
+        "/quay": page("Quay", "It is closed."), "/quay/": page("Quay", "What lies at the quay."),
+    }  # fmt: skip
+    source = await sources.crawl(small_site.url)
+    for _ in range(2):
+        run = await sources.run(source)
+        assert run.status is SourceRunStatus.OK
+        assert {key.removeprefix(small_site.url) for key in sources.entries.items} == {"", "harbour", "quay", "quay/"}
+
+
+async def test_rules_at_the_beginning_of_a_huge_robots_txt_count(sources: Sources, small_site: SmallSite) -> None:
+    rules = SentPage(
+        "User-agent: *\nDisallow: /harbour\n" + "# more\n" * 500_000, headers={"Content-Type": "text/plain"}
+    )
+    small_site.pages = {"/": page("Port", "All of it.", "/harbour"), "/harbour": HARBOUR, "/robots.txt": rules}
+    run = await sources.run(await sources.crawl(small_site.url))
+    assert (run.status, run.counts) == (SourceRunStatus.OK, {"created": 1, "skipped": 1})
 
 
 async def test_pages_of_a_server_whose_robots_txt_fails_stay(sources: Sources, small_site: SmallSite) -> None:
