@@ -39,14 +39,15 @@ def parse_html(markup: str) -> BeautifulSoup:
 
 def _fill_slots(root: Tag) -> None:
     """Move what is in an element to the places that its shadow root has for it."""
-    host = root.parent
-    outside = [each for each in host.children if each is not root and (isinstance(each, Tag) or str(each).strip())]
+    outside: dict[str, list[PageElement]] = {}
+    for each in root.parent.children:
+        if each is not root and (isinstance(each, Tag) or str(each).strip()):
+            outside.setdefault(_slot_of(each), []).append(each)
     for slot in root.find_all("slot"):
-        if slot.find_parent(attrs={_SHADOW_ROOT: True}) is not root:
-            continue
-        name = str(slot.get("name") or "")
-        assigned = [each for each in outside if _slot_of(each) == name and each.parent is host]
-        if assigned:
+        # Of two slots with one name, the first has all.
+        if slot.find_parent(attrs={_SHADOW_ROOT: True}) is root and (
+            assigned := outside.pop(str(slot.get("name") or ""), None)
+        ):
             slot.clear()
             slot.extend(assigned)
 
