@@ -5,6 +5,7 @@ membership is used. What it shares with the system is how a text is cut and what
 """
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ class Oracle:
         problems += await self._charges(system)
         letters = await system.kafka.read(topics.DEAD_LETTERS)
         problems += await self._dead_letters(system, letters)
-        problems += self._rejections(letters, outcomes)
+        problems += self._rejections(system, letters, outcomes)
         return problems
 
     async def _knowledge_base(self, system: SystemUnderTest, kb_id: str) -> list[OracleFinding]:
@@ -244,22 +245,27 @@ class Oracle:
         ]
 
     def _rejections(
-        self, letters: Sequence[ConsumedMessage], outcomes: Sequence[ConsumedMessage]
+        self, system: SystemUnderTest, letters: Sequence[ConsumedMessage], outcomes: Sequence[ConsumedMessage]
     ) -> list[OracleFinding]:
-        """Check that each refused record is announced once, however often its dead letter was written."""
+        """Check that the organization hears of each event that is refused, once, however often its letter was written.
+
+        Of a record whose key names no document of it, it may hear nothing.
+        """
         announced: defaultdict[str, set[str]] = defaultdict(set)
         for message in map(read_json, outcomes):
             if message["type"] == "document.rejected.v1" and message["data"].get("dead_letter_id"):
                 announced[message["data"]["dead_letter_id"]].add(message["id"])
+        own = re.compile(rf"{re.escape(system.organization_id)}/([A-Za-z0-9._-]{{1,128}})".encode())
+        events = system.kafka.prefix + topics.DOCUMENT_EVENTS.name
         refused = {letter.headers["x-dead-letter-id"]: letter for letter in letters}
-        return [
-            OracleFinding(
-                f"was refused and is announced {len(announced[letter_id])} times",
-                (letter.key or b"").decode().rpartition("/")[2] or None,
-            )
-            for letter_id, letter in refused.items()
-            if len(announced[letter_id]) != 1 and not (self.forgotten_charges and not announced[letter_id])
-        ]
+        problems = []
+        for letter_id, letter in refused.items():
+            times, key = len(announced[letter_id]), own.fullmatch(letter.key or b"")
+            must_be_heard = key is not None and letter.headers["x-topic"] == events and not self.forgotten_charges
+            if times > 1 or (must_be_heard and times == 0):
+                document_id = None if key is None else key[1].decode()
+                problems.append(OracleFinding(f"was refused and is announced {times} times", document_id))
+        return problems
 
 
 async def read_body(system: SystemUnderTest, letter: ConsumedMessage) -> bytes | None:

@@ -21,7 +21,7 @@ def build_message(**data: object) -> bytes:
         (EVENTS, b"acme/tag/t1", b"not JSON", ("acme", None)),
         (EVENTS, b"acme/d1", build_message(organization_id="acme", document_id="d1"), ("acme", "d1")),
         (EVENTS, None, build_message(organization_id="acme", document_id="d1"), ("acme", "d1")),
-        (EVENTS, b"acme/d1", build_message(organization_id="acme", document_id="d2"), ("acme", None)),
+        (EVENTS, b"acme/d1", build_message(organization_id="acme", document_id="d2"), ("acme", "d2")),
         (EVENTS, b"acme/d1", build_message(organization_id="other", document_id="d1"), (None, None)),
         (EVENTS, b"acme/d1", build_message(organization_id="../other"), ("acme", "d1")),
         (EVENTS, b"acme/d1", build_message(organization_id=["other"]), ("acme", "d1")),

@@ -22,6 +22,7 @@ _BINARY: Final = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\xd0\xcf\x11\xe0", "application/msword"),
 )
+_BEHIND_TYPE: Final = re.compile("[;,]")
 _CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -32,7 +33,7 @@ def media_type_of(content_type: str, beginning: bytes) -> str:
         content_type: what the server names.
         beginning: of the contents; some hundred bytes.
     """
-    named = re.split("[;,]", content_type)[0].strip().lower()
+    named = _BEHIND_TYPE.split(content_type)[0].strip().lower()
     if "/" not in named and named not in _SAYS_NOTHING:
         named = ""
     for mark, media_type in _BINARY:
