@@ -113,7 +113,7 @@ async def error_of(provider: ChatProvider, name: str, server: ErringServer, *, i
     return str(vars(raised.value)["error_type"])
 
 
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("is_streamed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", CHAT)
 async def test_the_status_of_a_chat_model_s_error_decides_whatever_its_words_are(
     name: str, is_streamed: bool, server: ErringServer

@@ -90,7 +90,6 @@ NOINDEX = "<meta name=robots content=noindex>"
         {"/oak": SentPage(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})},
         {"/oak": SentPage('<img src="oak.png">')},
         {"/oak": SentPage(status=403)},
-        {"/oak": SentPage(status=503)},
         {path: SentPage(status=404) for path in forest()},
     ],
 )  # fmt: skip
