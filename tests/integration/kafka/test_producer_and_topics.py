@@ -87,7 +87,7 @@ async def test_a_message_with_neither_key_nor_value_arrives_as_it_is(stream: Str
     async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
         for key, value in ((None, None), (None, b""), (b"", None), (b"", b"")):
             await producer.send(stream.topic, key, value=value, headers={"x-reason": "no-value"})
-    async with running(stream.consumer(CollectingRecorder(), Letters())):
+    async with running(stream.consumer(CollectingRecorder(), Letters(), **BRIEF_SESSION)):
         await until(lambda: len(got) == 4)
     assert set(got) == {(None, None), (None, b""), (b"", None), (b"", b"")}
 
