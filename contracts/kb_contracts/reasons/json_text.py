@@ -36,7 +36,7 @@ _FORMATS: Final[Mapping[bytes, str]] = {
 _BINARY_MAPS: Final = frozenset({*range(0x80, 0xA0), *range(0xA0, 0xC0), 0xDC, 0xDD, 0xDE, 0xDF})
 """First bytes of lists and objects of MessagePack and CBOR."""
 _COMPRESSED: Final = " data"
-_BINARY_DATA: Final = "it is binary data, such as Avro, Protobuf, MessagePack or CBOR: publish plain JSON"
+_BINARY_DATA: Final = "it is binary data, such as Avro, Protobuf, MessagePack or CBOR: send plain JSON"
 _WORDS_OF_OTHERS: Final = re.compile(r"None|True|False|undefined|nan|inf|NULL|TRUE|FALSE")
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _COMMENTS: Final = ("//", "/*", "#")
@@ -121,7 +121,7 @@ def _check_first_bytes(value: bytes) -> None:
     for first, name in _FORMATS.items():
         if value.startswith(first):
             advice = ", and let the producer compress records" if name.endswith(_COMPRESSED) else ""
-            raise NotJson(f"it is {name}: publish plain JSON{advice}")
+            raise NotJson(f"it is {name}: send plain JSON{advice}")
     if value[0] == 0 and len(value) > _SCHEMA_ID_BYTES:
         _check_zero(value)
     elif len(value) > 1 and value[1] == 0 and value[0] in b'{["':
@@ -134,7 +134,7 @@ def _check_zero(value: bytes) -> NoReturn:
     schema_id = int.from_bytes(value[1:_SCHEMA_ID_BYTES])
     raise NotJson(
         f"it begins with the byte 0 and the schema id {schema_id}, as Confluent's serializers write (Avro, Protobuf, "
-        "JSON Schema): publish plain JSON"
+        "JSON Schema): send plain JSON"
     )
 
 
@@ -154,7 +154,7 @@ def _fault_at_its_end(text: str, error: json.JSONDecodeError, where: str) -> str
     if kind := _other_kind(text[:1_000].lstrip(" \t\r\n")):
         return kind
     if error.msg == "Extra data":
-        return f"something follows its end {where}: publish one JSON document as one message"
+        return f"something follows its end {where}: send one JSON document as one message"
     if error.msg == _UNTERMINATED:
         return f"it ends before the text does that begins {where}: was it cut off?"
     return f"it ends before it is complete {where}: was it cut off?" if error.pos >= len(text) else None
@@ -180,14 +180,14 @@ def _other_kind(beginning: str) -> str | None:
     if _begins_binary(beginning.encode()):
         return _BINARY_DATA
     if beginning.startswith("<"):
-        return "it is XML or HTML: publish JSON"
+        return "it is XML or HTML: send JSON"
     if is_base64_of_json(beginning):
-        return "it looks like JSON in Base64: publish the JSON itself"
+        return "it looks like JSON in Base64: send the JSON itself"
     if beginning.startswith("---"):
-        return "it looks like YAML: publish JSON"
+        return "it looks like YAML: send JSON"
     if beginning[:1] in '{["' or beginning[:1] in "-0123456789" or _is_word(beginning):
         return None
-    return "it is plain text or another format: publish a JSON object"
+    return "it is plain text or another format: send a JSON object"
 
 
 def is_base64_of_json(text: str) -> bool:

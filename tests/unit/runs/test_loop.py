@@ -197,7 +197,7 @@ def test_a_call_is_no_answer_and_is_sent_back(text: str) -> None:
     assert isinstance(action, UnusableAnswer)
 
 
-@pytest.mark.parametrize("text", ["[1]", "[1], [2].", "\u30101\u3011"])
+@pytest.mark.parametrize("text", ["[1]", "[1], [2].", "[S1] [source 2]", "\u00b9 \u00b2", "\u30101\u3011"])
 def test_marks_alone_are_sent_back_once_and_are_an_answer_then(text: str) -> None:
     state, action = loop.process_completion(START, said(text), with_tools=False)
     assert isinstance(action, Repair)

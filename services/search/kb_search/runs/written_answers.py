@@ -10,7 +10,10 @@ from typing import Final
 
 _CALL_TOKENS: Final = re.compile(r"<tool_call>|<function=|<\|tool_call|\[TOOL_CALLS\]|<\|python_tag\|>", re.IGNORECASE)
 _ONLY_MARKS: Final = re.compile(
-    r"\s*+(?:[\[\u3010\u3014\uff3b]{1,2}+\s*+\^?\d[^\[\]\u3010\u3011\u3014\u3015\uff3b\uff3d]{0,40}+[\]\u3011\u3015\uff3d]{1,2}+[\s.,;]*+)+"
+    r"\s*+(?:(?:[\[\u3010\u3014\uff3b]{1,2}+\s*+(?:\^|s|source\s|passage\s|document\s|quelle\s)?\d"
+    r"[^\[\]\u3010\u3011\u3014\u3015\uff3b\uff3d]{0,40}+[\]\u3011\u3015\uff3d]{1,2}+"
+    r"|[\u00b9\u00b2\u00b3\u2070-\u2079])[\s.,;]*+)+",
+    re.IGNORECASE,
 )
 _FENCED: Final = re.compile(r"[^{}\[\]`]*```[a-z]*[ \t]*\n?(?P<inner>[^`]*)\n?[ \t]*```[^{}\[\]`]*", re.IGNORECASE)
 
