@@ -217,21 +217,25 @@ async def test_an_event_behind_a_flood_in_its_partition_is_handled_before_the_fl
                     raise Rejected("bad-data", "")
                 await let_go.wait()
 
+    refused: list[str] = []
+
     class GatedLetters(Letters):
         async def publish(self, record: Record, *, reason: str, detail: str) -> None:
             await let_go.wait()
-            await super().publish(record, reason=reason, detail=detail)
+            refused.append((record.value or b"").decode())
 
     await stream.publish([("same partition", f"flood {n}") for n in range(1_000)])
     await stream.publish([("same partition", "other 0")])
-    handler, letters = Flooded(), GatedLetters()
-    bundles = BundleLimits(items=100, size_bytes=100_000)
-    async with running(stream.consumer(handler, letters, max_in_flight=8, max_replay=5_000, bundles=bundles)):
-        await until(lambda: handler.handled == ["other 0"])
+    handler, bundles = Flooded(), BundleLimits(items=100, size_bytes=100_000)
+    async with running(
+        stream.consumer(handler, GatedLetters(), max_in_flight=8, max_replay=5_000, bundles=bundles, **BRIEF_SESSION)
+    ):
+        await until(lambda: set(handler.handled) == {"other 0"})
         assert await stream.committed() == 0
         let_go.set()
         await stream.until_committed(1_001)
-    assert len(handler.handled) + len(letters.reasons) == 1_001
+    # A membership that is lost on a busy machine repeats some.
+    assert len({*handler.handled, *refused}) == 1_001
 
 
 async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everything(

@@ -1,5 +1,7 @@
 """An entry goes when its page says that it is gone, and for no other reason."""
 
+from functools import partial
+
 import pytest
 
 from kb_knowledge.store.knowledge_sources import KnowledgeSource
@@ -62,34 +64,38 @@ LEFT_OUT = {"X-Robots-Tag": "none", "Location": "/login"}
 NOINDEX = "<meta name=robots content=noindex>"
 
 
+in_long_runs = partial(pytest.param, marks=pytest.mark.long)
+"""Case that only the long tests try."""
+
+
 @pytest.mark.parametrize(
     "instead",
     [
         {"/oak": SentPage(NOINDEX + CHALLENGE.format("8f3a71"))},
         {"/oak": SentPage(NOINDEX + "<title>Log in</title><h1>Log in</h1><input type=password>")},
-        {"/oak": page("Down", "The site is down for maintenance.", head=NOINDEX)},
-        {"/oak": SentPage(status=503, headers={"X-Robots-Tag": "noindex"})},
+        in_long_runs({"/oak": page("Down", "The site is down for maintenance.", head=NOINDEX)}),
+        in_long_runs({"/oak": SentPage(status=503, headers={"X-Robots-Tag": "noindex"})}),
         {"/oak": SentPage(status=403, headers={"X-Robots-Tag": "noindex"})},
         {"/oak": SentPage(status=302, headers=LEFT_OUT), "/login": SentPage(LOGIN)},
         {path: SentPage(SHELL) for path in forest()},
-        {path: SentPage(SHELL) for path in forest() if path != "/"},
+        in_long_runs({path: SentPage(SHELL) for path in forest() if path != "/"}),
         {path: SentPage(LOGIN) for path in forest()},
-        {path: SentPage(LOGIN) for path in ("/oak", "/elm")},
+        in_long_runs({path: SentPage(LOGIN) for path in ("/oak", "/elm")}),
         {path: SentPage(CHALLENGE.format(f"8f3a{n}c71d{n}09")) for n, path in enumerate(forest())},
         {path: page("Trees", "We are repairing something. Come again tomorrow, please.") for path in forest()},
-        {path: SentPage(f"<title>{path}</title><p>Sorry, it was not found (404)") for path in ("/oak", "/elm")},
+        in_long_runs({path: SentPage(f"<title>{path}</title><p>Sorry, not found (404)") for path in ("/oak", "/elm")}),
         {"/oak": page("Sorry", "The page was not found.")},
-        {"/oak": page("Down", "The site is down for maintenance.")},
+        in_long_runs({"/oak": page("Down", "The site is down for maintenance.")}),
         {"/oak": SentPage('<title>Log in</title><form><input name=u><input type="password"></form><p>Log in first.')},
         {path: moved("/login") for path in forest()} | {"/login": SentPage(LOGIN)},
-        {path: moved("/login") for path in ("/oak", "/elm")} | {"/login": SentPage(LOGIN)},
-        {"/oak": moved("/", 301)},
+        in_long_runs({path: moved("/login") for path in ("/oak", "/elm")} | {"/login": SentPage(LOGIN)}),
+        in_long_runs({"/oak": moved("/", 301)}),
         {"/oak": moved("http://127.0.0.9:1/oak", 301)},
-        {"/oak": moved("/oak")},
+        in_long_runs({"/oak": moved("/oak")}),
         {"/oak": moved("/elm"), "/elm": moved("/oak")},
         {"/oak": SentPage(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})},
-        {"/oak": SentPage('<img src="oak.png">')},
-        {"/oak": SentPage(status=403)},
+        in_long_runs({"/oak": SentPage('<img src="oak.png">')}),
+        in_long_runs({"/oak": SentPage(status=403)}),
         {path: SentPage(status=404) for path in forest()},
     ],
 )  # fmt: skip
