@@ -42,6 +42,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             # The certificates that httpx trusts.
             ssl=httpx.create_ssl_context(trust_env=False),
         )
+        # nosemgrep: provider-called-without-guard  # noqa: ERA001  # as above
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
