@@ -176,6 +176,7 @@ async def test_the_repetitions_of_one_call_count_once_for_the_circuit(chat: Chat
     assert (await ask(chat, scripted)).text == "back"
 
 
+@pytest.mark.long
 async def test_only_silence_ends_a_streamed_answer_that_takes_long() -> None:
     pieces = [chat_piece(f"word{number} ") for number in range(8)]
 

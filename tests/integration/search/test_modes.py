@@ -204,14 +204,14 @@ IDENTIFIERS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "query"), IDENTIFIERS)
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
 async def test_another_usual_spelling_finds_the_passage_first(
-    searcher: SearchingCaller, knowledge: Knowledge, name: str, text: str, query: str
+    searcher: SearchingCaller, knowledge: Knowledge, mode: str
 ) -> None:
-    for identity, written, _ in IDENTIFIERS:
-        await knowledge.index(DocumentToIndex(identity, [written]))
-    for mode in ("text", "hybrid"):
-        assert (await searcher.search(knowledge, query, mode=mode))["results"][0]["document_id"] == name
+    for name, written, _ in IDENTIFIERS:
+        await knowledge.index(DocumentToIndex(name, [written]))
+    for name, _, query in IDENTIFIERS:
+        assert (await searcher.search(knowledge, query, mode=mode))["results"][0]["document_id"] == name, query
 
 
 async def test_headings_are_searched_by_their_words(searcher: SearchingCaller, library: Knowledge) -> None:
