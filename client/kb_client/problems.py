@@ -213,7 +213,7 @@ class ImmutableFieldError(HttpUnprocessableContent):
 
 
 class ConcurrentChangeError(HttpConflict):
-    """Another request changed the KB at the same time: read it again and resend."""
+    """Another request changed the KB, or the pushed folder, at the same time: read it again and resend."""
 
 
 class KnowledgeKbFixedError(HttpConflict):

@@ -93,6 +93,16 @@ MUTANTS: Final = (
         caught_by=in_file(_FINDING, "test_a_decomposed_name_has_the_id_of_the_composed_one"),
     ),
     Mutant(
+        "a-name-of-pushed-folders-is-given-to-the-last-one",
+        "services/kb-api/kb_api/pushed_folders.py",
+        old='{**key, "version": replaces}',
+        new="key",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_pushed_folders.py",
+            "test_another_folder_takes_the_name_by_the_version_that_it_has_read",
+        ),
+    ),
+    Mutant(
         "folders-of-one-name-are-mixed",
         _FIND,
         old="if self._roots.setdefault(source, root) != root:",

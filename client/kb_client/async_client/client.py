@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kb_client.async_client.resources.operations import AsyncOperations
     from kb_client.async_client.resources.organizations import AsyncOrganizations
     from kb_client.async_client.resources.prompts import AsyncPrompts
+    from kb_client.async_client.resources.pushed_folders import AsyncPushedFolders
     from kb_client.async_client.resources.reconcile import AsyncReconcile
     from kb_client.async_client.resources.runs import AsyncRuns
     from kb_client.async_client.resources.tags import AsyncTags
@@ -287,6 +288,12 @@ class AsyncClient:
         from kb_client.async_client.resources.prompts import AsyncPrompts
 
         return AsyncPrompts(self._transport, self._options)
+
+    @cached_property
+    def pushed_folders(self) -> "AsyncPushedFolders":
+        from kb_client.async_client.resources.pushed_folders import AsyncPushedFolders
+
+        return AsyncPushedFolders(self._transport, self._options)
 
     @cached_property
     def reconcile(self) -> "AsyncReconcile":

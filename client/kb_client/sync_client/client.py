@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kb_client.sync_client.resources.operations import SyncOperations
     from kb_client.sync_client.resources.organizations import SyncOrganizations
     from kb_client.sync_client.resources.prompts import SyncPrompts
+    from kb_client.sync_client.resources.pushed_folders import SyncPushedFolders
     from kb_client.sync_client.resources.reconcile import SyncReconcile
     from kb_client.sync_client.resources.runs import SyncRuns
     from kb_client.sync_client.resources.tags import SyncTags
@@ -288,6 +289,12 @@ class Client:
         from kb_client.sync_client.resources.prompts import SyncPrompts
 
         return SyncPrompts(self._transport, self._options)
+
+    @cached_property
+    def pushed_folders(self) -> "SyncPushedFolders":
+        from kb_client.sync_client.resources.pushed_folders import SyncPushedFolders
+
+        return SyncPushedFolders(self._transport, self._options)
 
     @cached_property
     def reconcile(self) -> "SyncReconcile":

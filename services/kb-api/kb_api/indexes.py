@@ -5,7 +5,7 @@ The collections of chunks are not among them: each gets its indexes with its KB.
 
 from typing import Final
 
-from kb_api import organization_deletions
+from kb_api import organization_deletions, pushed_folders
 from kb_api.outcome_events import event_log
 from kb_api.webhooks import deliveries, webhook_rows
 from kb_shared.mongo import (
@@ -56,6 +56,7 @@ COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (organization_deletions.NAME, organization_deletions.INDEXES),
     (outbox.NAME, outbox.INDEXES),
     (provider_pauses.NAME, provider_pauses.INDEXES),
+    (pushed_folders.NAME, pushed_folders.INDEXES),
     (query_log.NAME, query_log.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
     (reconcile_passes.NAME, reconcile_passes.INDEXES),

@@ -67,6 +67,7 @@ ROWS_OF_ORGANIZATIONS: Final = (
             "outbox",
             "prompts",
             "provider_pauses",
+            "pushed_folders",
             "query_log",
             "rate_limits",
             "reconcile_passes",

@@ -5,7 +5,7 @@ import hmac
 
 import pytest
 
-from kb_client.problems import TagInUseError, UnauthenticatedError
+from kb_client.problems import ConcurrentChangeError, TagInUseError, UnauthenticatedError
 from kb_shared.mongo.api_keys import parse_key_id
 from kb_shared.mongo.database import Row
 from kb_shared.settings import HttpSettings
@@ -52,6 +52,25 @@ async def check_delete_tag(organization: StockedOrganization) -> None:
     assert_holds(await organization.row("tags", tag_id="deleted"), deleted=True, revision=2)
     with pytest.raises(TagInUseError):
         await organization.client.tags.delete(TAG)
+
+
+@checks("pushed_folders.put")
+async def check_put_pushed_folder(organization: StockedOrganization) -> None:
+    folders = organization.client.pushed_folders
+    first = await folders.put("put-folder", host="laptop", path="/home/ada/docs")
+    answer = await folders.put("put-folder", host="ci", path="/build", is_named=True, replaces=first.version)
+    row = await organization.row("pushed_folders", name="put-folder")
+    assert_shows(answer, row)
+    assert_holds(row, host="ci", path="/build", is_named=True, version=2)
+    with pytest.raises(ConcurrentChangeError):
+        await folders.put("put-folder", host="other", path="/build", replaces=first.version)
+
+
+@checks("pushed_folders.get")
+async def check_get_pushed_folder(organization: StockedOrganization) -> None:
+    await organization.client.pushed_folders.put("got-folder", host="laptop", path="/home/ada/docs")
+    answer = await organization.client.pushed_folders.get("got-folder")
+    assert_shows(answer, await organization.row("pushed_folders", name="got-folder"))
 
 
 async def stored_tag(organization: StockedOrganization, tag_id: str) -> Row:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kb_api import organization_deletions
+from kb_api import organization_deletions, pushed_folders
 from kb_api.outcome_events import event_log
 from kb_api.webhooks import deliveries, webhook_rows
 from kb_knowledge.store import check_ins, crawl_frontier, knowledge_sources, mcp_servers, source_items, source_runs
@@ -72,6 +72,7 @@ TENANT_DATA = {
         organization_deletions,
         prompts,
         provider_pauses,
+        pushed_folders,
         query_log,
         rate_limits,
         reconcile_passes,
