@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kb_client.files.document_ids import AmbiguousSource
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.find_files import FoundFiles, count_by_reason, find_files
+from kb_client.files.ignore_rules import UnusableIgnoreRules
 from kb_client.files.limits import ParseLimits
 from kb_client.files.path_pattern import matches_pattern
 from kb_client.files.source_digest import digest_file
@@ -92,7 +93,7 @@ def test_what_no_one_means_is_left_out_and_counted(tmp_path: Path) -> None:
         "hidden": 2,
         "a temporary file": 3,
         "a folder of a tool, such as node_modules": 1,
-        "files of the type .zip can't be read": 1,
+        "files of a type that can't be read (.zip)": 1,
         "not a regular file": 1,
     }
 
@@ -172,3 +173,64 @@ def test_a_pattern_matches_what_its_definition_says(path: list[str], pattern: li
         return bool(path) and fnmatchcase(path[0], pattern[0]) and defined(path[1:], pattern[1:])
 
     assert matches_pattern(path, pattern) == defined(path, pattern)
+
+
+def names(found: FoundFiles) -> set[str]:
+    return {each.relative_path for each in found.files}
+
+
+def test_an_ignore_file_leaves_out_what_git_would(tmp_path: Path) -> None:
+    docs = create(
+        tmp_path / "docs", "a.md", "drafts/b.md", "x/drafts/c.md", "x/d.txt", "x/keep.txt", "old.md", "y/old.md"
+    )
+    (docs / ".kbignore").write_text(
+        "# comment\r\n\r\ndrafts/\r\n*.txt\r\n!keep.txt\r\n/old.md\r\n", encoding="utf-8-sig"
+    )
+    found = find_files([docs])
+    assert names(found) == {"a.md", "x/keep.txt", "y/old.md"}
+    assert count_by_reason(found.skipped) == {"excluded by .kbignore": 4}
+
+
+def test_the_innermost_ignore_file_that_names_a_file_decides(tmp_path: Path) -> None:
+    docs = create(tmp_path / "docs", "a.txt", "in/a.txt", "in/b.txt", "in/c.md", "out/a.txt")
+    (docs / ".kbignore").write_text("*.txt\nout\n")
+    (docs / "in" / ".kbignore").write_text("!a.txt\n/c.md\n")
+    (docs / "out" / ".kbignore").write_text("!a.txt\n")
+    assert names(find_files([docs])) == {"in/a.txt"}
+
+
+def test_exclude_decides_before_ignore_files_and_belongs_to_the_root(tmp_path: Path) -> None:
+    docs = create(tmp_path / "docs", "a.md", "b.md", "in/a.md", "in/c.md")
+    (docs / ".kbignore").write_text("!a.md\n")
+    assert names(find_files([docs], exclude=["/a.md", "c.*"])) == {"b.md", "in/a.md"}
+    assert names(find_files([docs / "in"], root=docs, exclude=["/a.md", "c.*"])) == {"in/a.md"}
+
+
+@pytest.mark.parametrize("argument", ["in", "in/a.md", "in/*.md", "**/a.md"])
+def test_rules_hold_for_whatever_names_a_file(tmp_path: Path, argument: str) -> None:
+    docs = create(tmp_path / "docs", "in/a.md")
+    (docs / ".kbignore").write_text("in/\n")
+    found = find_files([docs / argument], root=docs)
+    assert (names(found), [each.reason for each in found.skipped]) == (set(), ["excluded by .kbignore"])
+
+
+def test_a_rule_in_composed_characters_names_a_decomposed_file(tmp_path: Path) -> None:
+    docs = create(tmp_path / "docs", unicodedata.normalize("NFD", "Entwürfe/a.md"), "b.md")
+    (docs / ".kbignore").write_text(unicodedata.normalize("NFC", "Entwürfe\n"))
+    assert names(find_files([docs])) == {"b.md"}
+
+
+@pytest.mark.parametrize("content", [b"!\n", b"\xff\xfe\n", None])
+def test_nothing_is_found_by_rules_that_can_not_be_read(tmp_path: Path, content: bytes | None) -> None:
+    docs = create(tmp_path / "docs", "in/a.md")
+    file = docs / "in" / ".kbignore"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(UnusableIgnoreRules, match="nothing is sent"):
+        find_files([docs])
+    with pytest.raises(UnusableIgnoreRules, match="--exclude"):
+        find_files([create(tmp_path / "other", "a.md")], exclude=["!"])
+
+
+def test_types_that_can_not_be_read_are_counted_together(tmp_path: Path) -> None:
+    docs = create(tmp_path / "docs", "a.md", "b.zip", "c.ZIP", "d.doc", "e")
+    assert count_by_reason(find_files([docs]).skipped) == {"files of a type that can't be read ((none), .doc, .zip)": 4}
