@@ -6,6 +6,7 @@ The last file of its folder by name: the oracle of other files does not know of 
 import asyncio
 import json
 import os
+import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -116,9 +117,12 @@ async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(
     quick_shell: QuickShell, folder: Path
 ) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    printed = await quick_shell.run("docs", "push", folder, status=1)
-    assert "2 searchable, 1 failed" in printed
-    assert "broken.pdf: it is damaged" in printed
+    printed = await quick_shell.run("docs", "push", folder)
+    assert f"adding to the existing knowledge base '{folder.name}' (0 documents)" in printed
+    assert "2 searchable, 1 can't be read" in printed
+    assert printed.count("broken.pdf") == printed.count("it is damaged") == 1
+    assert "broken.pdf" in await quick_shell.run("docs", "push", folder, "--strict", status=1)
+    assert "broken.pdf" not in await quick_shell.run("docs", "push", folder, "--strict", "--exclude", "*.pdf")
     (folder / "broken.pdf").unlink()
 
     found = await quick_shell.run("search", "hotel in London", "--kb", folder.name, "--top", "1")
@@ -134,6 +138,53 @@ async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(
     (folder / "travel.md").unlink()
     third = await quick_shell.read("docs", "push", folder, "--prune")
     assert (third["counts"]["unchanged"], third["counts"]["deleted"]) == (1, 1)
+    assert third["files"][0]["file"].startswith("Travel policy (")
+
+
+async def test_another_folder_of_the_same_name_neither_replaces_nor_deletes_documents(
+    quick_shell: QuickShell, folder: Path, tmp_path: Path
+) -> None:
+    await quick_shell.run("docs", "push", folder)
+    before = await quick_shell.read("docs", "list", "--tag", folder.name)
+    other = tmp_path / "other" / folder.name
+    other.mkdir(parents=True)
+    (other / "travel.md").write_text("# Another project\n")
+    for options in ([], ["--prune", "--yes"], ["--kb", "another one"], ["--dry-run"], ["--json"]):
+        refused = await quick_shell.run("docs", "push", other, *options, status=1)
+        assert str(folder) in refused
+        assert "--adopt" in refused
+    assert await quick_shell.read("docs", "list", "--tag", folder.name) == before
+
+    beside = await quick_shell.run("docs", "push", other, "--source", f"other-{folder.name}", "--kb", folder.name)
+    assert "(2 documents)" in beside
+    assert (await quick_shell.read("docs", "list", "--tag", folder.name))["total_count"] == 3
+
+    (tmp_path / "moved").mkdir()
+    moved = Path(shutil.move(folder, tmp_path / "moved" / folder.name))
+    (moved / "travel.md").unlink()
+    asked = await quick_shell.run("docs", "push", moved, "--adopt", "--prune", status=1)
+    assert "1 document that this folder has not pushed" in asked
+    assert "--adopt" in await quick_shell.run("docs", "push", moved, "--prune", status=1), "nothing was adopted"
+    adopted = await quick_shell.read("docs", "push", moved, "--adopt", "--prune", "--yes")
+    assert (adopted["counts"]["unchanged"], adopted["counts"]["deleted"]) == (1, 1)
+    assert (await quick_shell.read("docs", "push", moved, "--prune"))["counts"]["unchanged"] == 1
+
+
+async def test_nothing_is_asked_about_a_document_that_does_not_exist(quick_shell: QuickShell) -> None:
+    refused = await quick_shell.run("docs", "delete", "Ticket 7", status=1)
+    assert "there is no document with the id 'Ticket 7'" in refused
+    assert "--yes" not in refused
+
+
+async def test_a_knowledge_base_that_is_refused_leaves_no_tag_behind(
+    running: RunningSystem, quick_shell: QuickShell, folder: Path
+) -> None:
+    tag = f"{folder.name}-new"
+    refused = await quick_shell.run("kb", "create", "new", "--tag", tag, "--model", "no-such-model", status=1)
+    assert "no-such-model" in refused
+    stack = running.system.stack
+    async with AsyncClient(stack.base_url, organization=stack.organization_id, api_key=stack.api_key) as client:
+        assert (await client.tags.list(name_search=tag)).total_count == 0
 
 
 async def test_a_dry_run_sends_nothing(shell: Shell, folder: Path) -> None:

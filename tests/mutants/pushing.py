@@ -14,6 +14,7 @@ _UNIT: Final = "tests/unit/client/files"
 _HOSTILE: Final = f"{_UNIT}/test_hostile_files.py"
 _FINDING: Final = f"{_UNIT}/test_find_files.py"
 _PLANNING: Final = f"{_UNIT}/test_push_plan.py"
+_CLAIMS: Final = "tests/unit/client/command_line/test_folder_claims.py"
 _WATCHING: Final = f"{_UNIT}/test_folder_watch.py"
 _FORMATS: Final = f"{_UNIT}/test_formats.py"
 _PAGES: Final = f"{_UNIT}/test_web_pages.py"
@@ -103,9 +104,61 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "ignored-files-are-pushed-if-a-shell-names-them",
+        _FIND,
+        old=" and not self._leave_out(path, root)",
+        new="",
+        caught_by=in_file(_FINDING, "test_rules_hold_for_whatever_names_a_file"),
+    ),
+    Mutant(
+        "ignore-rules-that-can-not-be-read-ignore-nothing",
+        f"{_FILES}/ignore_rules.py",
+        old="        except FileNotFoundError:\n",
+        new="        except (OSError, UnicodeError):\n",
+        caught_by=in_file(_FINDING, "test_nothing_is_found_by_rules_that_can_not_be_read"),
+    ),
+    Mutant(
+        "a-folder-on-another-host-is-the-same",
+        f"{_FILES}/folder_place.py",
+        old="(stored.host, stored.path) == (mine.host, mine.path)",
+        new="stored.path == mine.path",
+        caught_by=in_file(_CLAIMS, "test_the_same_path_on_another_host_is_another_folder"),
+    ),
+    Mutant(
+        "a-named-source-is-taken-from-a-folder-that-was-not-named",
+        f"{_FILES}/folder_place.py",
+        old="(stored.is_named and mine.is_named)",
+        new="mine.is_named",
+        caught_by=in_file(_CLAIMS, "test_naming_a_source_does_not_take_it_from_another_folder"),
+    ),
+    Mutant(
+        "documents-of-an-unknown-folder-are-free",
+        "client/kb_client/command_line/push/folder_claims.py",
+        old="if stored is None and page.total_count == 0:",
+        new="if stored is None:",
+        caught_by=in_file(_CLAIMS, "test_documents_of_an_unknown_folder_are_asked_about"),
+    ),
+    Mutant(
+        "watch-deletes-the-documents-of-an-emptied-folder",
+        "client/kb_client/command_line/push/follow.py",
+        old="if request.prune and not request.yes else []",
+        new="if False else []",
+        caught_by=in_file(
+            "tests/unit/client/command_line/test_stored_documents.py",
+            "test_a_watched_folder_that_vanished_or_was_emptied_stops_the_watch_and_says_so",
+        ),
+    ),
+    Mutant(
+        "prune-deletes-documents-that-no-push-made",
+        _PLAN,
+        old="if document.source_digest is not None and not wanted",
+        new="if not wanted",
+        caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
+    ),
+    Mutant(
         "folders-of-one-name-are-mixed",
         _FIND,
-        old="if self._roots.setdefault(source, root) != root:",
+        old="if self.found.roots.setdefault(source, root) != root:",
         new="if False:",
         caught_by=in_file(_FINDING, "test_two_folders_of_the_same_name_are_refused"),
     ),
@@ -121,18 +174,14 @@ MUTANTS: Final = (
         _PLAN,
         old="found.keys() | set(kept)",
         new="found.keys()",
-        caught_by=in_file(
-            _PLANNING, "test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted"
-        ),
+        caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
     ),
     Mutant(
         "prune-deletes-documents-of-another-folder-with-the-same-name",
         _PLAN,
         old="for each in own - there if each",
         new="for each in on_server.keys() - there if each",
-        caught_by=in_file(
-            _PLANNING, "test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted"
-        ),
+        caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
     ),
     Mutant(
         "push-removes-tags-of-others",

@@ -1,8 +1,11 @@
 """Creates tags, and chooses the text analyzer of a new knowledge base."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from kb_client.errors import KbClientError
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
@@ -51,12 +54,27 @@ def suggest_analyzer(client: "Client", **about: Any) -> AnalyzerSuggestion:
     return AnalyzerSuggestion(analyzer, f"text analyzer {analyzer}: {why}")
 
 
-def create_tags(client: "Client", tag_ids: Sequence[str], *, names: dict[str, str] | None = None) -> None:
-    """Create the tags that do not exist; the others keep their names."""
+def create_tags(client: "Client", tag_ids: Sequence[str], *, names: Mapping[str, str] | None = None) -> list[str]:
+    """Create the tags that do not exist, and return them; the others keep their names."""
     missing = list(dict.fromkeys(tag_ids))
     if not missing:
-        return
+        return []
     known = {each.tag_id for each in client.tags.list.iterate()}
-    for tag_id in missing:
-        if tag_id not in known:
-            client.tags.put(tag_id, name=(names or {}).get(tag_id, tag_id))
+    created = [each for each in missing if each not in known]
+    for tag_id in created:
+        client.tags.put(tag_id, name=(names or {}).get(tag_id, tag_id))
+    return created
+
+
+@contextmanager
+def tags_created(client: "Client", tag_ids: Sequence[str], *, names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Create tags for what happens in the block; if that is refused, delete them again."""
+    created = create_tags(client, tag_ids, names=names)
+    try:
+        yield
+    except KbClientError:
+        for tag_id in created:
+            # It stays if something uses it after all, such as what was created although its answer was lost.
+            with suppress(KbClientError):
+                client.tags.delete(tag_id)
+        raise

@@ -1,26 +1,33 @@
 """`kb docs`: push files, and show and change documents."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.counts import count_documents
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
 from kb_client.command_line.output import print_answer, print_fields, print_json, print_more, print_table, visible
 from kb_client.command_line.output_format import Output, TableOrJson
+from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.errors import HttpNotFound, HttpUnprocessableContent
 
 if TYPE_CHECKING:
+    from kb_client.sync_client.client import Client
     from kb_contracts.api.document_lists import DocumentListFilter, DocumentSummary
     from kb_contracts.api.documents import DocumentView
 
 app = command_group("docs", about="Push files, and show and change documents.")
+
+_NAMED_DOCUMENTS: Final = 10
 
 DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Id of the document, as in `kb docs list`.")]
 
@@ -49,12 +56,33 @@ def push(
         Path | None, typer.Option("--root", metavar="FOLDER", help="Folder that the ids of documents are relative to.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Name to use instead of the folder's own.")
+        str | None,
+        typer.Option("--source", metavar="NAME", help="Name to use instead of the folder's own, on any machine."),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose files are gone.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --prune: also if a folder is empty now.")] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Take over the documents of another folder with this name, such as a moved one."),
+    ] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude", metavar="PATTERN", help="Leave out files and folders, as in .gitignore and .kbignore."
+        ),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents of this folder whose files are gone or excluded.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --prune: also if a folder is empty now, or has just been adopted.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 also if a file can't be read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on and push what changes, until Ctrl-C.")] = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until documents are searchable.")] = False,
+    no_wait: Annotated[
+        bool,
+        typer.Option(
+            "--no-wait", help="Do not wait until documents are searchable. Waiting ends after 5 minutes without one."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
     ocr: Annotated[bool, typer.Option("--ocr", help="Recognize scanned pages with tesseract.")] = False,
     ocr_languages: Annotated[
@@ -66,8 +94,8 @@ def push(
 
     Reads txt, md, html, pdf, docx, pptx, xlsx, csv, tsv and eml.
     """
-    from kb_client.command_line.push.command import PushRequest
     from kb_client.command_line.push.command import push as push_files
+    from kb_client.command_line.push.request import PushRequest
 
     request = PushRequest(
         paths,
@@ -75,8 +103,11 @@ def push(
         tag_ids=tag or (),
         root=root,
         source=source,
+        adopt=adopt,
+        exclude=exclude or (),
         prune=prune,
         yes=yes,
+        strict=strict,
         watch=watch,
         wait=not no_wait,
         dry_run=dry_run,
@@ -160,12 +191,11 @@ def delete(
     output: Output = "table",
 ) -> None:
     """Delete documents from all knowledge bases."""
-    counted = "1 document" if len(documents) == 1 else f"{len(documents):,} documents"
-    confirm(f"Delete {counted} in all knowledge bases?", yes=yes)
     with open_client(context) as client:
-        for each in documents:
-            # It answers 404 for an id that does not exist, while a deletion would be kept for one.
-            client.documents.get(each)
+        # A deletion of an id that does not exist would be kept for a document that comes later.
+        names = [_find_name(client, each) for each in documents]
+        shown = ", ".join(names[:_NAMED_DOCUMENTS]) + (", ..." if len(names) > _NAMED_DOCUMENTS else "")
+        confirm(f"Delete {count_documents(len(documents))} ({shown}) in all knowledge bases?", yes=yes)
         accepted = [client.documents.delete(each) for each in documents]
     print_answer(
         {"documents": [each.model_dump(mode="json") for each in accepted]},
@@ -174,6 +204,17 @@ def delete(
         id_field="document_id",
         show=lambda: print(f"deleted {', '.join(documents)}"),
     )
+
+
+def _find_name(client: "Client", document_id: str) -> str:
+    """Return the name of a document that is there. Raises UnusableRequest."""
+    try:
+        return visible(client.documents.get(document_id).document_name or document_id)
+    except (HttpNotFound, HttpUnprocessableContent):
+        raise UnusableRequest(
+            f"there is no document with the id {document_id!r}. Nothing was deleted; `kb docs list --name"
+            f" {shlex.quote(document_id)}` finds ids by names"
+        ) from None
 
 
 @app.command(epilog=examples("kb docs text handbook.travel-4f1c2a9b7d3e5a60 > travel.txt"))

@@ -106,27 +106,27 @@ def create(
     output: Output = "table",
 ) -> None:
     """Create a knowledge base of all documents with one of the tags. Tags that do not exist are created."""
-    from kb_client.command_line.creation import create_tags, suggest_analyzer
+    from kb_client.command_line.creation import suggest_analyzer, tags_created
 
     with open_client(context) as client:
         tags = tag or []
-        create_tags(client, tags)
         suggestion = None
-        if analyzer is None and tags:
-            suggestion = suggest_analyzer(client, tag_ids=tags)
-        created = client.knowledge_bases.create(
-            name=name,
-            tag_ids=tags,
-            description=_unset_if_none(description),
-            chunker_type=cast("ChunkerName | Unset", _unset_if_none(chunker)),
-            chunk_size=_unset_if_none(chunk_size),
-            chunk_overlap=_unset_if_none(chunk_overlap),
-            embedding_model=_unset_if_none(model),
-            text_analyzer=cast(
-                "TextAnalyzer | Unset", _unset_if_none(analyzer or (suggestion and suggestion.analyzer))
-            ),
-            refuse_sensitive=_unset_if_none(refuse_sensitive),
-        )
+        with tags_created(client, tags):
+            if analyzer is None and tags:
+                suggestion = suggest_analyzer(client, tag_ids=tags)
+            created = client.knowledge_bases.create(
+                name=name,
+                tag_ids=tags,
+                description=_unset_if_none(description),
+                chunker_type=cast("ChunkerName | Unset", _unset_if_none(chunker)),
+                chunk_size=_unset_if_none(chunk_size),
+                chunk_overlap=_unset_if_none(chunk_overlap),
+                embedding_model=_unset_if_none(model),
+                text_analyzer=cast(
+                    "TextAnalyzer | Unset", _unset_if_none(analyzer or (suggestion and suggestion.analyzer))
+                ),
+                refuse_sensitive=_unset_if_none(refuse_sensitive),
+            )
     if suggestion is not None and output == "table":
         print(suggestion.sentence)
     _print_knowledge_base(created, output)

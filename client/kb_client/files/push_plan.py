@@ -14,10 +14,16 @@ class PushedDocument:
     source_digest: str | None
     """Digest that came with its text; None if it was not pushed from a file."""
     tag_ids: frozenset[str] = frozenset()
+    document_name: str | None = None
     has_failed: bool = False
     """True if it could not be indexed in one of its knowledge bases."""
     is_being_indexed: bool = False
     """True if one of its knowledge bases is still working on it."""
+
+    @property
+    def shown_name(self) -> str:
+        """Name for people, with the id that commands take."""
+        return f"{self.document_name} ({self.document_id})" if self.document_name else self.document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ def plan_push(
     *,
     tag_ids: Collection[str] = (),
     prune_sources: Collection[str] = (),
+    gone: Collection[str] = (),
     kept: Collection[str] = (),
 ) -> PushPlan:
     """Compare the files with the documents of the server.
@@ -46,8 +53,9 @@ def plan_push(
         stored: documents of the server that are alive; at least those of `found` and, to delete, of `prune_sources`.
         found: digest of each file by document id.
         tag_ids: tags that every document gets.
-        prune_sources: folders that were searched completely; their documents without a file are deleted, if they have
-            one of `tag_ids`: others come from another folder with the same name.
+        prune_sources: folders that were searched completely; their documents without a file are deleted, if they were
+            pushed from a file and have one of `tag_ids`: others come from elsewhere.
+        gone: documents whose files were seen before, and are deleted under the same conditions.
         kept: documents whose files are there and could not be read; they are not deleted.
     """
     on_server = {document.document_id: document for document in stored}
@@ -61,12 +69,16 @@ def plan_push(
         return {each: wanted | (on_server[each].tag_ids if each in known else set()) for each in sorted(document_ids)}
 
     there = found.keys() | set(kept)
-    own = {each for each, document in on_server.items() if not wanted.isdisjoint(document.tag_ids)}
+    own = {
+        each
+        for each, document in on_server.items()
+        if document.source_digest is not None and not wanted.isdisjoint(document.tag_ids)
+    }
     prefixes = {source: id_prefix(source) for source in prune_sources}
     return PushPlan(
         sends=all_tags(found.keys() - same),
         retags=all_tags(retags),
-        deletes=frozenset(each for each in own - there if each.startswith(tuple(prefixes.values()))),
+        deletes=frozenset(each for each in own - there if each in gone or each.startswith(tuple(prefixes.values()))),
         unchanged=frozenset(same - retags),
         emptied_sources=frozenset(
             source for source, prefix in prefixes.items() if _any_begins(own, prefix) and not _any_begins(there, prefix)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from kb_client.command_line.creation import create_tags, suggest_analyzer
+from kb_client.command_line.counts import count_documents
+from kb_client.command_line.creation import suggest_analyzer, tags_created
 from kb_client.command_line.knowledge_base_names import find_by_name, find_knowledge_base
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.unset import UNSET
@@ -26,10 +27,20 @@ class Destination:
     """Knowledge base to push to; None if it does not exist yet, or if only tags are named."""
     name: str | None = None
     """Name of the knowledge base; None if only tags are named."""
+    document_count: int = 0
+    """Number of documents that it has already."""
 
     @property
     def is_new(self) -> bool:
         return self.name is not None and self.kb_id is None
+
+    def describe(self) -> str:
+        """Say where documents go."""
+        if self.name is None:
+            return f"to every knowledge base with a tag of {', '.join(self.tag_ids)}"
+        if self.is_new:
+            return f"to the knowledge base {self.name!r}, which would be created"
+        return f"to the existing knowledge base {self.name!r} ({count_documents(self.document_count)})"
 
 
 def find_destination(
@@ -48,8 +59,8 @@ def find_destination(
         kb = sources[0]
     found = _find_existing(client, kb)
     if found is None:
-        return Destination((*tag_ids, tag_named(kb)), name=kb)
-    return Destination((*tag_ids, _tag_of(found)), found.kb_id, found.name)
+        return Destination((*tag_ids, _choose_tag(client, kb)), name=kb)
+    return Destination((*tag_ids, _tag_of(found)), found.kb_id, found.name, found.document_count)
 
 
 def create_knowledge_base(
@@ -63,12 +74,12 @@ def create_knowledge_base(
     name, own_tag = destination.name or "", destination.tag_ids[-1]
     sample = read_sample()
     suggestion = suggest_analyzer(client, text=sample) if sample else None
-    create_tags(client, destination.tag_ids, names={own_tag: name})
-    created = client.knowledge_bases.create(
-        name=name,
-        tag_ids=[own_tag],
-        text_analyzer=UNSET if suggestion is None else suggestion.analyzer,
-    )
+    with tags_created(client, destination.tag_ids, names={own_tag: name}):
+        created = client.knowledge_bases.create(
+            name=name,
+            tag_ids=[own_tag],
+            text_analyzer=UNSET if suggestion is None else suggestion.analyzer,
+        )
     sentences = [f"created knowledge base {name!r} (tag {own_tag})"]
     if suggestion is not None:
         sentences.append(suggestion.sentence)
@@ -79,7 +90,18 @@ def tag_named(name: str) -> str:
     """Return the id of the tag of a knowledge base that a push creates: the words of its name."""
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_TAG_CHARACTERS].strip("-")
     # Without Latin letters nothing is left.
-    return words or f"kb-{sha256(name.encode()).hexdigest()[:12]}"
+    return words or f"kb-{_digest(name)}"
+
+
+def _choose_tag(client: "Client", name: str) -> str:
+    """Return a tag for a new knowledge base: the one of its name, unless another knowledge base has that one."""
+    own = tag_named(name)
+    used = any(each.tag_id == own and each.knowledge_base_count for each in client.tags.list.iterate(name_search=own))
+    return f"{own}-{_digest(name)}" if used else own
+
+
+def _digest(name: str) -> str:
+    return sha256(name.encode()).hexdigest()[:12]
 
 
 def _find_existing(client: "Client", kb: str) -> "KnowledgeBaseView | None":

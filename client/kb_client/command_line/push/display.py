@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _LIVE_LINES: Final = 8
-_MARKS: Final = {"searchable": "ok", "sent": "sent", "retagged": "tags", "deleted": "del", "failed": "FAIL"}
-_STYLES: Final = {"searchable": "green", "failed": "red"}
+_MARKS: Final = {"searchable": "ok", "sent": "sent", "retagged": "tags", "deleted": "del"}
+_PROBLEM: Final = "FAIL"
+_STYLES: Final = {"searchable": "green", "unreadable": "red", "failed": "red"}
 
 
 class PushDisplay:
@@ -55,18 +56,22 @@ class PushDisplay:
         """Print the line of a file that has arrived or failed."""
         _, began_at = self._active.pop(outcome.file, ("", time.monotonic()))
         self._done += 1
+        self.print(outcome, took_s=time.monotonic() - began_at)
+
+    def print(self, outcome: FileOutcome, *, took_s: float = 0.0) -> None:
+        """Print the line of a file, also of one that was not on its way."""
         if not self._enabled:
             return
         from rich.text import Text
 
-        line = Text(f"{_MARKS.get(outcome.outcome, ''):>4}  ", style=_STYLES.get(outcome.outcome, ""))
+        line = Text(f"{_MARKS.get(outcome.outcome, _PROBLEM):>4}  ", style=_STYLES.get(outcome.outcome, ""))
         line.append(visible(outcome.file), style="default")
         details = [] if outcome.passages is None else [_count_passages(outcome.passages)]
         if outcome.outcome in ("searchable", "sent"):
-            details.append(f"{time.monotonic() - began_at:.1f} s")
+            details.append(f"{took_s:.1f} s")
         if outcome.reason:
             details.append(visible(outcome.reason))
-        line.append("".join(f"  {each}" for each in details), style="dim" if outcome.outcome != "failed" else "default")
+        line.append("".join(f"  {each}" for each in details), style="dim" if outcome.outcome in _MARKS else "default")
         self._console.print(line, soft_wrap=True)
         for warning in outcome.warnings:
             self._console.print(Text(f"      {visible(warning)}", style="yellow"), soft_wrap=True)

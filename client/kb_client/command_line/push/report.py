@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from kb_client.files.file_problem import FileProblem
 
-OutcomeKind: TypeAlias = Literal["searchable", "sent", "unchanged", "retagged", "deleted", "failed"]
+OutcomeKind: TypeAlias = Literal["searchable", "sent", "unchanged", "retagged", "deleted", "unreadable", "failed"]
+"""`unreadable`: the file itself can't be read; `failed`: anything else, which may go right the next time."""
+
+_PROBLEMS: Final = ("unreadable", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,24 @@ class PushReport:
     interrupted: bool = False
 
     def add_problem(self, problem: FileProblem, *, shown: str | None = None, document_id: str | None = None) -> None:
-        self.outcomes.append(
-            FileOutcome(shown or str(problem.path), document_id, "failed", f"{problem.reason}; {problem.remedy}")
-        )
+        """Add a file that can't be read, or a folder or an argument, which has no id of a document."""
+        kind: OutcomeKind = "failed" if document_id is None else "unreadable"
+        reason = f"{problem.reason}; {problem.remedy}"
+        self.outcomes.append(FileOutcome(shown or str(problem.path), document_id, kind, reason))
 
     def count(self, kind: OutcomeKind) -> int:
         return sum(each.outcome == kind for each in self.outcomes)
 
     @property
-    def failures(self) -> list[FileOutcome]:
-        return [each for each in self.outcomes if each.outcome == "failed"]
+    def problems(self) -> list[FileOutcome]:
+        """Files that did not arrive."""
+        return [each for each in self.outcomes if each.outcome in _PROBLEMS]
+
+    def exit_status(self, *, strict: bool) -> int:
+        """Return the status of the command. A file that can't be read counts with `strict`, or if there is no other."""
+        nothing_arrived = len(self.problems) == len(self.outcomes)
+        is_bad = self.count("failed") > 0 or (self.count("unreadable") > 0 and (strict or nothing_arrived))
+        return int(is_bad)
 
     def to_json(self, **more: Any) -> dict[str, Any]:
         counts = {kind: self.count(kind) for kind in OutcomeKind.__args__}  # type: ignore[attr-defined]  # a Literal
@@ -65,6 +76,7 @@ def summarize(report: PushReport, *, duration_s: float) -> list[str]:
         "retagged": "got tags",
         "deleted": "deleted",
         "unchanged": "unchanged",
+        "unreadable": "can't be read",
         "failed": "failed",
     }
     counted: list[str] = [
@@ -81,4 +93,4 @@ def summarize(report: PushReport, *, duration_s: float) -> list[str]:
     if report.skipped:
         reasons = ", ".join(f"{count:,} x {reason}" for reason, count in report.skipped.items())
         lines.append(f"left out: {reasons}")
-    return lines + [f"not pushed: {each.file}: {each.reason}" for each in report.failures]
+    return lines

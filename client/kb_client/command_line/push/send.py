@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kb_client.files.file_parser import FileParser
     from kb_client.files.found_file import FoundFile
     from kb_client.files.parsed_file import ParsedFile
-    from kb_client.files.push_plan import PushPlan
-    from kb_contracts.api.documents import DocumentView
+    from kb_client.files.push_plan import PushedDocument, PushPlan
+    from kb_contracts.api.documents import DocumentView, MembershipView
     from kb_contracts.metadata import MetadataWarning
 
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
@@ -48,24 +48,33 @@ class Sender:
         self._slots = asyncio.Semaphore(_WAITING_AT_ONCE)
         self._progress_at = time.monotonic()
 
-    async def carry_out(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:
+    async def carry_out(
+        self, plan: "PushPlan", files: Mapping[str, "FoundFile"], *, stored: Mapping[str, "PushedDocument"]
+    ) -> None:
         """Delete, tag and send. Each document is one request, so that an interruption leaves none half done.
+
+        Args:
+            plan: what to do.
+            files: files to send or tag, by their documents.
+            stored: the documents to delete.
 
         Raises:
             KbClientError: the server can't be reached, or refuses everything.
         """
         async with first_error_raised(), asyncio.TaskGroup() as waiting:
-            await self._change(plan, files)
+            await self._change(plan, files, stored)
             # Small files first: the first answers are possible at once, while a large file is still being indexed.
             for document_id in sorted(plan.sends, key=lambda each: files[each].size_bytes):
                 parsed = await self._read(files[document_id])
                 if parsed is not None and await self._send(parsed, files[document_id], tag_ids=plan.sends[document_id]):
                     waiting.create_task(self._follow(parsed, files[document_id]))
 
-    async def _change(self, plan: "PushPlan", files: Mapping[str, "FoundFile"]) -> None:
+    async def _change(
+        self, plan: "PushPlan", files: Mapping[str, "FoundFile"], stored: Mapping[str, "PushedDocument"]
+    ) -> None:
         for document_id in sorted(plan.deletes):
             await self._client.documents.delete(document_id)
-            self._finish(FileOutcome(document_id, document_id, "deleted"))
+            self._finish(FileOutcome(stored[document_id].shown_name, document_id, "deleted"))
         for document_id, tag_ids in plan.retags.items():
             await self._client.documents.replace_tags(document_id, tag_ids=sorted(tag_ids))
             self._finish(FileOutcome(files[document_id].relative_path, document_id, "retagged"))
@@ -74,7 +83,8 @@ class Sender:
         self._display.show(file.relative_path, "reading")
         parsed = await asyncio.to_thread(self._parser.parse, file)
         if isinstance(parsed, FileProblem):
-            self._fail(file, f"{parsed.reason}; {parsed.remedy}")
+            reason = f"{parsed.reason}; {parsed.remedy}"
+            self._finish(FileOutcome(file.relative_path, file.document_id, "unreadable", reason))
             return None
         return parsed
 
@@ -95,7 +105,7 @@ class Sender:
                 reading_warnings=parsed.warnings or UNSET,
             )
         except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
-            self._fail(file, str(error))
+            self._finish(FileOutcome(file.relative_path, file.document_id, "failed", str(error)))
             return False
         if not self._wait:
             warnings = (*parsed.warnings, *_words(accepted.warnings))
@@ -118,13 +128,11 @@ class Sender:
                 file.relative_path,
                 parsed.document_id,
                 "sent",
-                f"still being indexed; later: kb docs show {parsed.document_id}",
+                f"still being indexed (this command waits while at least one file arrives in "
+                f"{MAX_WAIT_WITHOUT_PROGRESS_S / 60:.0f} minutes); later: kb docs show {parsed.document_id}",
                 warnings=parsed.warnings,
             )
         )
-
-    def _fail(self, file: "FoundFile", reason: str) -> None:
-        self._finish(FileOutcome(file.relative_path, file.document_id, "failed", reason))
 
     def _finish(self, outcome: FileOutcome) -> None:
         self._progress_at = time.monotonic()
@@ -134,6 +142,12 @@ class Sender:
 
 def _words(warnings: "Sequence[MetadataWarning]") -> list[str]:
     return [f"{each.field}: {each.message}" for each in warnings]
+
+
+def describe_failure(failed: "MembershipView") -> str:
+    """Say why a document could not be indexed in a knowledge base, and how to let it be tried again."""
+    reason = failed.error.message if failed.error else "it can't be indexed"
+    return f"{reason.rstrip('.')}. Once that is solved: kb kb retry-failed {failed.kb_id}"
 
 
 def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) -> FileOutcome | None:
@@ -148,9 +162,7 @@ def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) ->
         return FileOutcome(file, view.document_id, "searchable", passages=passages, warnings=warnings)
     for each in view.knowledge_bases:
         if each.status == "failed":
-            reason = each.error.message if each.error else "it can't be indexed"
-            remedy = f"then: kb kb retry-failed {each.kb_id}"
-            return FileOutcome(file, view.document_id, "failed", f"{reason}; {remedy}", warnings=warnings)
+            return FileOutcome(file, view.document_id, "failed", describe_failure(each), warnings=warnings)
         if each.status == "paused":
             reason = f"knowledge base {each.name!r} is paused: kb kb resume {each.kb_id}"
             return FileOutcome(file, view.document_id, "sent", reason, warnings=warnings)

@@ -102,6 +102,7 @@ def _as_pushed(found: "DocumentSummary | DocumentView") -> PushedDocument:
         found.document_id,
         found.source_digest,
         frozenset(found.tag_ids),
+        found.document_name,
         has_failed=any(each.status == "failed" for each in found.knowledge_bases),
         is_being_indexed=any(each.status in ("pending", "running") for each in found.knowledge_bases),
     )

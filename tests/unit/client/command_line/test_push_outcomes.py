@@ -1,13 +1,15 @@
 """What a push makes of the answers of the server."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kb_client.command_line.output import visible
 from kb_client.command_line.push.destination import tag_named
-from kb_client.command_line.push.report import FileOutcome, PushReport, summarize
+from kb_client.command_line.push.report import FileOutcome, OutcomeKind, PushReport, summarize
 from kb_client.command_line.push.send import judge
+from kb_client.files.file_problem import FileProblem
 from kb_contracts.api.documents import DocumentView
 from kb_contracts.identifiers import is_identifier
 from kb_contracts.metadata import MetadataWarning
@@ -83,7 +85,7 @@ def test_a_document_that_is_being_indexed_has_no_outcome_yet() -> None:
         (
             {"status": "failed", "error": {"type": "too-many-chunks", "message": "it is too long"}},
             "failed",
-            "it is too long; then: kb kb retry-failed k1",
+            "it is too long. Once that is solved: kb kb retry-failed k1",
         ),
         ({"status": "paused"}, "sent", "kb kb resume k1"),
     ],
@@ -104,21 +106,21 @@ def test_a_tag_without_a_knowledge_base_is_no_failure() -> None:
     assert "kb kb create NAME --tag handbook" in outcome.reason
 
 
-def test_the_summary_counts_and_gives_each_reason() -> None:
+def test_the_summary_counts_what_was_printed_before() -> None:
     report = PushReport(
         [
             FileOutcome("a.md", "a", "searchable"),
             FileOutcome("b.md", "b", "unchanged"),
-            FileOutcome("c.pdf", "c", "failed", "it has no text; pass --ocr"),
+            FileOutcome("c.pdf", "c", "unreadable", "it has no text; pass --ocr"),
+            FileOutcome("d.md", "d", "failed", "the server refuses it"),
         ],
         {"a link": 2},
         still_indexing=1,
     )
     assert summarize(report, duration_s=1.26) == [
-        "1 searchable, 1 unchanged, 1 failed in 1.3 s",
+        "1 searchable, 1 unchanged, 1 can't be read, 1 failed in 1.3 s",
         "still being indexed since an earlier push: 1 (`kb docs list` shows them)",
         "left out: 2 x a link",
-        "not pushed: c.pdf: it has no text; pass --ocr",
     ]
 
 
@@ -130,3 +132,27 @@ def test_each_name_has_a_tag(name: str) -> None:
 
 def test_a_document_can_not_control_the_terminal() -> None:
     assert visible("a\x1b[31mb\x9bc\u202ed\r\ne\tf") == "a[31mbcd\ne\tf"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "usual", "strict"),
+    [
+        ([], 0, 0),
+        (["searchable", "unchanged"], 0, 0),
+        (["unchanged", "unreadable"], 0, 1),
+        (["deleted", "unreadable"], 0, 1),
+        (["unreadable"], 1, 1),
+        (["unchanged", "failed"], 1, 1),
+    ],
+)
+def test_a_file_that_can_not_be_read_does_not_fail_the_others_unless_it_has_to(
+    outcomes: list[OutcomeKind], usual: int, strict: int
+) -> None:
+    report = PushReport([FileOutcome(each, each, each) for each in outcomes])
+    assert (report.exit_status(strict=False), report.exit_status(strict=True)) == (usual, strict)
+
+
+def test_a_path_that_is_not_there_always_fails() -> None:
+    report = PushReport([FileOutcome("a", "a", "unchanged")])
+    report.add_problem(FileProblem(Path("b"), "there is no such file or folder", "check the path"))
+    assert report.exit_status(strict=False) == 1

@@ -1,7 +1,7 @@
 """A push asks little to find out what the server has, and loses nothing that others changed there."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from kb_client import AsyncClient
-from kb_client.command_line.push.command import plan_changes
+from kb_client.command_line.push.follow import Obstacles, find_obstacles, plan_changes
+from kb_client.command_line.push.request import PushRequest
 from kb_client.command_line.push.stored_documents import read_folders
 from kb_client.files.document_ids import id_prefix, make_document_id
 from kb_client.files.find_files import find_files
@@ -101,11 +102,38 @@ async def test_a_changed_file_keeps_the_tags_that_others_gave_its_document(
     assert isinstance(touched, str)
     server.add(found["touched.md"].document_id, touched)
 
-    changes = FileChanges(tuple(found.values()), frozenset({"gone"}))
-    plan = await plan_changes(client, changes, tag_ids=["handbook"], prune=False)
+    server.add("gone")
+    server.add("gone-of-others", tag_ids=("of-others",))
+    changes = FileChanges(tuple(found.values()), frozenset({"gone", "gone-of-others", "gone-before"}))
+    plan, _ = await plan_changes(client, changes, tag_ids=["handbook"], prune=False)
     assert plan.sends == {
         found["changed.md"].document_id: {"handbook", "of-others"},
         found["new.md"].document_id: {"handbook"},
     }
     assert plan.deletes == frozenset()
-    assert (await plan_changes(client, changes, tag_ids=["handbook"], prune=True)).deletes == {"gone"}
+    plan, stored = await plan_changes(client, changes, tag_ids=["handbook"], prune=True)
+    assert [stored[each].shown_name for each in plan.deletes] == ["A (gone)"]
+
+
+def test_a_watched_folder_that_vanished_or_was_emptied_stops_the_watch_and_says_so(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("a")
+    request = PushRequest([str(docs)], prune=True)
+    sources = {each.source for each in request.find_files().files}
+    assert find_obstacles(request.find_files(), sources=sources, request=request) == []
+    (docs / "a.md").unlink()
+    [emptied] = find_obstacles(request.find_files(), sources=sources, request=request)
+    assert "docs has no file any more" in emptied
+    meant = replace(request, yes=True)
+    assert find_obstacles(meant.find_files(), sources=sources, request=meant) == []
+    docs.rmdir()
+    for each in (request, meant):
+        assert "no such file or folder" in find_obstacles(each.find_files(), sources=sources, request=each)[0]
+
+
+def test_an_obstacle_is_told_once_and_so_is_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    obstacles = Obstacles()
+    announced = [obstacles.tell(each) for each in ([], ["it is gone"], ["it is gone"], [], [])]
+    assert announced == [False, True, True, False, False]
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["not watching", "watching again"]

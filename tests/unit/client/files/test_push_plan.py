@@ -50,7 +50,7 @@ def test_nothing_is_sent_that_the_server_has_and_no_tag_of_others_is_lost(
 
 
 @given(servers, folders, tags, sources, st.frozensets(ids))
-def test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_are_deleted(
+def test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted(
     server: dict[str, PushedDocument],
     found: dict[str, str],
     tag_ids: frozenset[str],
@@ -60,7 +60,8 @@ def test_only_documents_of_pruned_folders_with_a_pushed_tag_and_without_a_file_a
     plan = plan_push(server.values(), found, tag_ids=tag_ids, prune_sources=prune, kept=kept)
     of_pruned = {each for each in server if any(each.startswith(id_prefix(source)) for source in prune)}
     of_others = {each for each in server if not server[each].tag_ids & tag_ids}
-    assert plan.deletes == of_pruned - of_others - found.keys() - kept
+    without_file = {each for each in server if server[each].source_digest is None}
+    assert plan.deletes == of_pruned - of_others - without_file - found.keys() - kept
 
 
 def test_a_folder_without_any_file_is_named_since_its_disk_may_be_missing() -> None:
