@@ -20,6 +20,7 @@ import pytest
 
 from kb_client import AsyncClient
 from kb_client.cli import main
+from kb_client.files import document_parts
 from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import CHUNK_SIZE, MODEL
 
@@ -168,6 +169,34 @@ async def test_another_folder_of_the_same_name_neither_replaces_nor_deletes_docu
     adopted = await quick_shell.read("docs", "push", moved, "--adopt", "--prune", "--yes")
     assert (adopted["counts"]["unchanged"], adopted["counts"]["deleted"]) == (1, 1)
     assert (await quick_shell.read("docs", "push", moved, "--prune"))["counts"]["unchanged"] == 1
+
+
+async def test_a_long_file_is_sent_in_parts_of_which_a_change_sends_few(
+    quick_shell: QuickShell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_parts, "MOST_TOKENS", 500)
+    monkeypatch.setattr(document_parts, "_LONGEST", (1_000,))
+    sections = [f"# Rule {number}\n\n{'It holds for all. ' * 20}" for number in range(8)]
+    file = folder / "travel.md"
+    file.write_text("\n\n".join(sections))
+    first = await quick_shell.read("docs", "push", folder)
+    parts = [each for each in first["files"] if each["document_id"].startswith("staff") and "travel" in each["file"]]
+    assert len(parts) > 3
+    assert {each["outcome"] for each in first["files"]} == {"searchable"}
+    # The file itself is told last: with it, an interrupted push is known to have been complete.
+    assert first["counts"]["failed"] == 0
+    assert (await quick_shell.read("docs", "push", folder, "--prune"))["counts"]["unchanged"] == 2
+
+    sections[-1] += "A lost ticket is reported."
+    file.write_text("\n\n".join(sections))
+    second = await quick_shell.read("docs", "push", folder, "--prune")
+    assert second["counts"]["searchable"] == len(second["files"]) == 2, "the changed part, and the first one"
+    assert "lost ticket" in await quick_shell.run("search", "lost ticket", "--kb", folder.name, "--top", "1")
+
+    file.write_text(sections[0])
+    assert (await quick_shell.read("docs", "push", folder))["counts"]["searchable"] == 1
+    listed = await quick_shell.read("docs", "list", "--tag", folder.name)
+    assert listed["total_count"] == 2, "parts that are left over are deleted"
 
 
 async def test_nothing_is_asked_about_a_document_that_does_not_exist(quick_shell: QuickShell) -> None:

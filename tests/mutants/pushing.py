@@ -156,6 +156,20 @@ MUTANTS: Final = (
         caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
     ),
     Mutant(
+        "prune-deletes-the-parts-of-a-file",
+        _PLAN,
+        old="for each in own if file_id(each) not in there",
+        new="for each in own if each not in there",
+        caught_by=in_file(_PLANNING, "test_a_file_in_parts_is_unchanged_if_all_of_them_are_there"),
+    ),
+    Mutant(
+        "a-file-that-was-sent-in-part-is-unchanged",
+        _PLAN,
+        old=" and count_further_parts(stored) == len(parts)",
+        new="",
+        caught_by=in_file(_PLANNING, "test_a_file_in_parts_is_unchanged_if_all_of_them_are_there"),
+    ),
+    Mutant(
         "folders-of-one-name-are-mixed",
         _FIND,
         old="if self.found.roots.setdefault(source, root) != root:",
@@ -174,13 +188,13 @@ MUTANTS: Final = (
         _PLAN,
         old="found.keys() | set(kept)",
         new="found.keys()",
-        caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
+        caught_by=in_file(_PLANNING, "test_a_document_whose_file_could_not_be_read_is_kept"),
     ),
     Mutant(
         "prune-deletes-documents-of-another-folder-with-the-same-name",
         _PLAN,
-        old="for each in own - there if each",
-        new="for each in on_server.keys() - there if each",
+        old="for each in own if file_id(each) not in there",
+        new="for each in on_server if file_id(each) not in there",
         caught_by=in_file(_PLANNING, "test_only_pushed_documents_of_pruned_folders_whose_files_are_gone_are_deleted"),
     ),
     Mutant(

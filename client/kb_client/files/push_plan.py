@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kb_client.files.document_ids import id_prefix
+from kb_client.files.document_parts import count_further_parts, digest_of_file, file_id, group_by_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ def plan_push(
     """Compare the files with the documents of the server.
 
     Args:
-        stored: documents of the server that are alive; at least those of `found` and, to delete, of `prune_sources`.
+        stored: documents of the server that are alive; at least those of `found`, with their parts, and, to delete, of
+            `prune_sources`.
         found: digest of each file by document id.
         tag_ids: tags that every document gets.
         prune_sources: folders that were searched completely; their documents without a file are deleted, if they were
@@ -59,14 +61,18 @@ def plan_push(
         kept: documents whose files are there and could not be read; they are not deleted.
     """
     on_server = {document.document_id: document for document in stored}
+    parts = group_by_file(on_server)
     wanted = frozenset(tag_ids)
     known = found.keys() & on_server.keys()
-    same = {each for each in known if on_server[each].source_digest == found[each]}
-    retags = {each for each in same if not wanted <= on_server[each].tag_ids}
+    same = {each for each in known if _is_as_found(on_server[each], found[each], parts.get(each, ()))}
+    same_documents = same.union(*(parts.get(each, ()) for each in same))
+    retags = {each for each in same_documents if not wanted <= on_server[each].tag_ids}
 
     def all_tags(document_ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """Add the wanted tags to those on the server, in the order of the ids."""
-        return {each: wanted | (on_server[each].tag_ids if each in known else set()) for each in sorted(document_ids)}
+        return {
+            each: wanted | (on_server[each].tag_ids if each in on_server else set()) for each in sorted(document_ids)
+        }
 
     there = found.keys() | set(kept)
     own = {
@@ -74,16 +80,25 @@ def plan_push(
         for each, document in on_server.items()
         if document.source_digest is not None and not wanted.isdisjoint(document.tag_ids)
     }
+    without_file = {each for each in own if file_id(each) not in there}
     prefixes = {source: id_prefix(source) for source in prune_sources}
     return PushPlan(
         sends=all_tags(found.keys() - same),
         retags=all_tags(retags),
-        deletes=frozenset(each for each in own - there if each in gone or each.startswith(tuple(prefixes.values()))),
-        unchanged=frozenset(same - retags),
+        deletes=frozenset(
+            each for each in without_file if file_id(each) in gone or each.startswith(tuple(prefixes.values()))
+        ),
+        unchanged=frozenset(same - {file_id(each) for each in retags}),
         emptied_sources=frozenset(
             source for source, prefix in prefixes.items() if _any_begins(own, prefix) and not _any_begins(there, prefix)
         ),
     )
+
+
+def _is_as_found(document: PushedDocument, digest: str, parts: Collection[str]) -> bool:
+    """Return whether the server has the file, with all its parts."""
+    stored = document.source_digest
+    return digest_of_file(stored) == digest and count_further_parts(stored) == len(parts)
 
 
 def _any_begins(document_ids: Iterable[str], prefix: str) -> bool:

@@ -70,6 +70,7 @@ async def chunk_document(
         outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps, embedded.vectors))
     if len(outcome) > kb.max_chunks_per_document:
         raise DocumentUnfit(
-            f"{len(outcome)} chunks; the knowledge base takes at most {kb.max_chunks_per_document} a document"
+            f"{len(outcome)} chunks; the knowledge base takes at most {kb.max_chunks_per_document} a document: raise"
+            " its max_chunks_per_document, or send the text in parts"
         )
     return outcome

@@ -25,6 +25,7 @@ from kb_client.command_line.push.send import Sender, describe_failure
 from kb_client.command_line.push.stored_documents import read_folders, read_views
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.files.document_ids import AmbiguousSource
+from kb_client.files.document_parts import file_id
 from kb_client.files.file_parser import FileParser, OcrUnavailable
 from kb_client.files.file_problem import FileProblem
 from kb_client.files.find_files import FoundFiles, count_by_reason
@@ -224,15 +225,18 @@ async def _report_unchanged(
     stored: Mapping[str, PushedDocument],
     report: PushReport,
 ) -> None:
-    """Report files that the server has, also those that it could not index."""
-    may_have_failed = [each for each in sorted(plan.unchanged) if stored[each].has_failed]
-    reasons = {each.document_id: _describe_earlier(each) for each in await read_views(client, may_have_failed)}
+    """Report files that the server has, also those that it could not index, wholly or a part of them."""
+    documents = [each for each in sorted(stored) if file_id(each) in plan.unchanged]
+    may_have_failed = [each for each in documents if stored[each].has_failed]
+    views = await read_views(client, may_have_failed)
+    reasons = {file_id(each.document_id): reason for each in views if (reason := _describe_earlier(each))}
+    indexing = {file_id(each) for each in documents if stored[each].is_being_indexed} - reasons.keys()
+    report.still_indexing += len(indexing)
     for document_id in sorted(plan.unchanged):
         reason = reasons.get(document_id)
         report.outcomes.append(
             FileOutcome(files[document_id].relative_path, document_id, "failed" if reason else "unchanged", reason)
         )
-        report.still_indexing += not reason and stored[document_id].is_being_indexed
 
 
 def _describe_earlier(found: "DocumentView") -> str | None:

@@ -47,6 +47,10 @@ class PushDisplay:
         if self._live is not None:
             self._live.stop()
 
+    def expect(self, more: int) -> None:
+        """Count more lines than there are files: one of them is sent in parts."""
+        self._total += more
+
     def show(self, file: str, state: str) -> None:
         """Show what happens to a file now."""
         _, began_at = self._active.get(file, ("", time.monotonic()))

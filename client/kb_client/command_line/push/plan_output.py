@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kb_client.command_line.output import print_json, visible
 from kb_client.command_line.push.destination import Destination
 from kb_client.command_line.push.report import PushReport
+from kb_client.files.document_parts import file_id
 
 if TYPE_CHECKING:
     from kb_client.files.found_file import FoundFile
@@ -40,7 +41,7 @@ def print_plan(
     for document_id in plan.sends:
         print(f"send  {visible(files[document_id].relative_path)}")
     for document_id in plan.retags:
-        print(f"tags  {visible(files[document_id].relative_path)}")
+        print(f"tags  {visible(files[file_id(document_id)].relative_path)}")
     for document_id in sorted(plan.deletes):
         print(f"del   {visible(stored[document_id].shown_name)}")
     for problem in report.problems:

@@ -9,6 +9,7 @@ from kb_client.command_line.push.display import PushDisplay
 from kb_client.command_line.push.report import FileOutcome, PushReport
 from kb_client.command_line.push.stored_documents import first_error_raised
 from kb_client.errors import HttpConflict, HttpContentTooLarge, HttpUnprocessableContent
+from kb_client.files.document_parts import file_id, group_by_file, split_document
 from kb_client.files.file_problem import FileProblem
 from kb_client.unset import UNSET
 
@@ -66,8 +67,35 @@ class Sender:
             # Small files first: the first answers are possible at once, while a large file is still being indexed.
             for document_id in sorted(plan.sends, key=lambda each: files[each].size_bytes):
                 parsed = await self._read(files[document_id])
-                if parsed is not None and await self._send(parsed, files[document_id], tag_ids=plan.sends[document_id]):
-                    waiting.create_task(self._follow(parsed, files[document_id]))
+                if parsed is not None:
+                    tag_ids = plan.sends[document_id]
+                    await self._send_parts(parsed, files[document_id], tag_ids=tag_ids, stored=stored, waiting=waiting)
+
+    async def _send_parts(
+        self,
+        parsed: "ParsedFile",
+        file: "FoundFile",
+        *,
+        tag_ids: frozenset[str],
+        stored: Mapping[str, "PushedDocument"],
+        waiting: asyncio.TaskGroup,
+    ) -> None:
+        """Send a file, in parts if it is long: the first one, which says that the others are there, last."""
+        first, *others = split_document(parsed)
+        for number, part in enumerate(others, start=2):
+            known = stored.get(part.document_id)
+            tags = tag_ids | (known.tag_ids if known else frozenset())
+            if known is not None and known.source_digest == part.source_digest and tags == known.tag_ids:
+                continue
+            self._display.expect(1)
+            name = f"{file.relative_path}, part {number} of {len(others) + 1}"
+            if not await self._send(part, name, tag_ids=tags, waiting=waiting):
+                # The file stays one that was not sent.
+                return
+        left_over = group_by_file(stored).get(first.document_id, set()) - {each.document_id for each in others}
+        for document_id in sorted(left_over):
+            await self._client.documents.delete(document_id)
+        await self._send(first, file.relative_path, tag_ids=tag_ids, waiting=waiting)
 
     async def _change(
         self, plan: "PushPlan", files: Mapping[str, "FoundFile"], stored: Mapping[str, "PushedDocument"]
@@ -77,7 +105,7 @@ class Sender:
             self._finish(FileOutcome(stored[document_id].shown_name, document_id, "deleted"))
         for document_id, tag_ids in plan.retags.items():
             await self._client.documents.replace_tags(document_id, tag_ids=sorted(tag_ids))
-            self._finish(FileOutcome(files[document_id].relative_path, document_id, "retagged"))
+            self._finish(FileOutcome(files[file_id(document_id)].relative_path, document_id, "retagged"))
 
     async def _read(self, file: "FoundFile") -> "ParsedFile | None":
         self._display.show(file.relative_path, "reading")
@@ -88,8 +116,11 @@ class Sender:
             return None
         return parsed
 
-    async def _send(self, parsed: "ParsedFile", file: "FoundFile", *, tag_ids: frozenset[str]) -> bool:
-        self._display.show(file.relative_path, "sending")
+    async def _send(
+        self, parsed: "ParsedFile", name: str, *, tag_ids: frozenset[str], waiting: asyncio.TaskGroup
+    ) -> bool:
+        """Send a document, and let it be followed; return whether the server took it."""
+        self._display.show(name, "sending")
         try:
             accepted = await self._client.documents.upload(
                 parsed.document_id,
@@ -105,27 +136,29 @@ class Sender:
                 reading_warnings=parsed.warnings or UNSET,
             )
         except (HttpConflict, HttpContentTooLarge, HttpUnprocessableContent) as error:
-            self._finish(FileOutcome(file.relative_path, file.document_id, "failed", str(error)))
+            self._finish(FileOutcome(name, parsed.document_id, "failed", str(error)))
             return False
-        if not self._wait:
+        if self._wait:
+            waiting.create_task(self._follow(parsed, name))
+        else:
             warnings = (*parsed.warnings, *_words(accepted.warnings))
-            self._finish(FileOutcome(file.relative_path, parsed.document_id, "sent", warnings=warnings))
-        return self._wait
+            self._finish(FileOutcome(name, parsed.document_id, "sent", warnings=warnings))
+        return True
 
-    async def _follow(self, parsed: "ParsedFile", file: "FoundFile") -> None:
+    async def _follow(self, parsed: "ParsedFile", name: str) -> None:
         """Wait until a document is searchable, or can't become so."""
-        self._display.show(file.relative_path, "indexing")
+        self._display.show(name, "indexing")
         async with self._slots:
             while True:
                 view = await self._client.documents.get(parsed.document_id, wait="searchable", timeout_s=_ONE_WAIT_S)
-                outcome = judge(view, file.relative_path, warnings=parsed.warnings)
+                outcome = judge(view, name, warnings=parsed.warnings)
                 stalled = time.monotonic() - self._progress_at > MAX_WAIT_WITHOUT_PROGRESS_S
                 if outcome is not None or stalled:
                     break
         self._finish(
             outcome
             or FileOutcome(
-                file.relative_path,
+                name,
                 parsed.document_id,
                 "sent",
                 f"still being indexed (this command waits while at least one file arrives in "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kb_client.call import MAX_PAGE
 from kb_client.errors import HttpNotFound, KbClientError
 from kb_client.files.document_ids import id_prefix
+from kb_client.files.document_parts import count_further_parts, parts_prefix
 from kb_client.files.push_plan import PushedDocument
 
 if TYPE_CHECKING:
@@ -50,9 +51,22 @@ async def read_folders(
 
 
 async def read_documents(client: "AsyncClient", document_ids: Collection[str]) -> dict[str, PushedDocument]:
-    """Return some documents that are alive, by their ids."""
-    found = await read_views(client, document_ids)
-    return {each.document_id: _as_pushed(each) for each in found if each.alive}
+    """Return some documents that are alive, with their further parts, by their ids."""
+    found = [_as_pushed(each) for each in await read_views(client, document_ids) if each.alive]
+    for each in [each for each in found if count_further_parts(each.source_digest)]:
+        found += map(_as_pushed, await _list_available(client, parts_prefix(each.document_id)))
+    return {each.document_id: each for each in found}
+
+
+async def _list_available(client: "AsyncClient", prefix: str) -> "list[DocumentSummary]":
+    """Return the documents that are alive and whose ids begin so."""
+    listed: list[DocumentSummary] = []
+    cursor = None
+    while True:
+        page = await client.documents.list(id_prefix=prefix, status="available", cursor=cursor, limit=MAX_PAGE)
+        listed += page.documents
+        if (cursor := page.next_cursor) is None:
+            return listed
 
 
 async def read_views(client: "AsyncClient", document_ids: Collection[str]) -> list["DocumentView"]:

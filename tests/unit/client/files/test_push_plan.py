@@ -69,3 +69,35 @@ def test_a_folder_without_any_file_is_named_since_its_disk_may_be_missing() -> N
     stored = [PushedDocument(document_id, "1", frozenset(["docs"]))]
     plan = plan_push(stored, {}, tag_ids=["docs"], prune_sources=["docs", "docs2"])
     assert (set(plan.deletes), set(plan.emptied_sources)) == ({document_id}, {"docs"})
+
+
+PARTS = ("docs.a-1.p00000001", "docs.a-1.p00000002")
+
+
+def stored_in_parts(*ids: str, digest: str = "1+2") -> list[PushedDocument]:
+    first = PushedDocument("docs.a-1", digest, frozenset(["docs"]))
+    return [first, *(PushedDocument(each, "part", frozenset(["docs"])) for each in ids)]
+
+
+def test_a_file_in_parts_is_unchanged_if_all_of_them_are_there() -> None:
+    whole = plan_push(stored_in_parts(*PARTS), {"docs.a-1": "1"}, tag_ids=["docs"], prune_sources=["docs"])
+    assert (set(whole.unchanged), whole.sends, set(whole.deletes)) == ({"docs.a-1"}, {}, set())
+    for incomplete in (stored_in_parts(PARTS[0]), stored_in_parts(*PARTS, digest="2+2")):
+        plan = plan_push(incomplete, {"docs.a-1": "1"}, tag_ids=["docs"], prune_sources=["docs"])
+        assert (set(plan.sends), set(plan.deletes)) == ({"docs.a-1"}, set())
+
+
+def test_parts_get_tags_and_are_deleted_with_their_file() -> None:
+    stored = stored_in_parts(*PARTS)
+    tagged = plan_push(stored, {"docs.a-1": "1"}, tag_ids=["new"])
+    assert set(tagged.retags) == {"docs.a-1", *PARTS}
+    assert set(plan_push(stored, {}, tag_ids=["docs"], prune_sources=["docs"]).deletes) == {"docs.a-1", *PARTS}
+    assert set(plan_push(stored, {}, tag_ids=["docs"], gone=["docs.a-1"]).deletes) == {"docs.a-1", *PARTS}
+    kept = plan_push(stored, {}, tag_ids=["docs"], prune_sources=["docs"], kept=["docs.a-1"])
+    assert kept.deletes == frozenset()
+
+
+def test_a_document_whose_file_could_not_be_read_is_kept() -> None:
+    stored = [PushedDocument("docs.a-1", "1", frozenset(["docs"]))]
+    plan = plan_push(stored, {}, tag_ids=["docs"], prune_sources=["docs"], kept=["docs.a-1"])
+    assert (plan.deletes, plan.emptied_sources) == (frozenset(), frozenset())
