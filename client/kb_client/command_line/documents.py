@@ -251,6 +251,9 @@ def _print_list(found: "Sequence[DocumentSummary]", *, total_count: int) -> None
         ],
         whole=("id",),
     )
+    for each in found:
+        for error in [place.error for place in each.knowledge_bases if place.status == "failed" and place.error]:
+            print(f"{visible(each.document_name or each.document_id)}: {visible(error.message)}")
     print_more(len(found), total_count=total_count)
 
 

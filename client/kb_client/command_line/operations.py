@@ -28,7 +28,10 @@ def operations(context: typer.Context, *, output: OutputWithoutIds = "table") ->
 def _print_operations(found: "OperationsView") -> None:
     print_fields(
         {
-            "documents": [f"{each.count:,} {each.state}, since {each.oldest_at:%Y-%m-%d %H:%M}" for each in found.jobs],
+            "documents": [
+                f"{each.count:,} {each.state}, the oldest of them requested at {each.oldest_at:%Y-%m-%d %H:%M %Z}"
+                for each in found.jobs
+            ],
             "they wait for": [f"{each.error_type}: {each.count:,}" for each in found.waiting],
             "running jobs": found.running_jobs,
             "paused knowledge bases": [each.name for each in found.paused_knowledge_bases],

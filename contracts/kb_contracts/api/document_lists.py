@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from kb_contracts.api.memberships import HAS_WARNINGS, DocumentStatus
+from kb_contracts.api.memberships import HAS_WARNINGS, DocumentError, DocumentStatus
 from kb_contracts.api.model import NextCursor, example
 
 DocumentStage: TypeAlias = Literal["available", "waiting_for_text", "deleted"]
@@ -20,6 +20,7 @@ class PlacementView(BaseModel):
 
     kb_id: str
     status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+    error: DocumentError | None = Field(default=None, description="Error of the last attempt; null if there is none.")
 
 
 class DocumentSummary(BaseModel):
@@ -61,7 +62,7 @@ class DocumentPage(BaseModel):
                     "text_revision": 1,
                     "text_bytes": 40312,
                     "changed_at": "2026-01-31T12:00:00Z",
-                    "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed"}],
+                    "knowledge_bases": [{"kb_id": "65f1c2a3b4d5e6f708192a3b", "status": "indexed", "error": None}],
                     "has_warnings": False,
                 }
             ],

@@ -1,6 +1,6 @@
 """Documents of an organization: changes over HTTP, and what is known of a document."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
@@ -51,7 +51,9 @@ class PutDocument(DocumentRequestChange):
     )
     tag_ids: TagIds = Field(description="All tags of the document.")
     upload_date: Annotated[Moment, Strict(strict=False), AfterValidator(in_utc)] = Field(
-        description="Time at which the document was uploaded."
+        default_factory=lambda: datetime.now(UTC),
+        description="Time at which the document was uploaded. Default: now. Give one if you repeat requests with the "
+        "same `revision`.",
     )
     text: Text | None = Field(
         default=None,

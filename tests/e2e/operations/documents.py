@@ -172,7 +172,7 @@ async def check_list(organization: StockedOrganization) -> None:
 
 async def _summary(organization: StockedOrganization, row: Row) -> Row:
     memberships = await stored_memberships(organization, row["document_id"])
-    placements = [{name: each[name] for name in ("kb_id", "status")} for each in memberships]
+    placements = [{name: each[name] for name in ("kb_id", "status", "error")} for each in memberships]
     texts = await organization.rows("document_texts", _id=row.get("text_id"))
     return {
         **row,

@@ -97,7 +97,8 @@ async def test_documents_are_listed_by_tag_name_knowledge_base_and_state(organiz
     page = await organization.ok("GET", "/documents", limit=2)
     assert page["total_count"] == 4
     placements = [document["knowledge_bases"] for document in page["documents"]]
-    assert placements == [[{"kb_id": kb_id, "status": "indexed"}], [{"kb_id": kb_id, "status": "failed"}]]
+    places = [[(each["status"], each["error"]) for each in placement] for placement in placements]
+    assert places == [[("indexed", None)], [("failed", {"type": "document_unfit", "message": "3000 chunks"})]]
 
 
 async def test_an_organization_lists_none_of_the_documents_of_another_whose_name_it_begins_with(

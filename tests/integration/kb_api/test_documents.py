@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -93,6 +94,15 @@ async def test_a_time_is_read_in_each_form_in_which_it_is_read_over_kafka(
     await organization.ok("PUT", "/documents/d1", json={**BODY, "upload_date": given, "pages": None})
     [(event, _)] = await accepted(organization)
     assert event.model_dump(mode="json")["upload_date"] == "2026-01-31T12:00:00Z"
+
+
+async def test_a_document_without_a_date_has_that_of_its_upload(organization: OrganizationClient) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    body = {name: value for name, value in BODY.items() if name != "upload_date"}
+    await organization.ok("PUT", "/documents/d1", json=body)
+    await organization.ok("POST", "/documents:batch", json={"documents": [{"document_id": "d2", **body}]})
+    for event, _ in await accepted(organization):
+        assert before <= event.model_dump()["upload_date"] <= datetime.now(UTC)
 
 
 async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_are_sent_in_their_order(

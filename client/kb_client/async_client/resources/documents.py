@@ -61,7 +61,7 @@ class AsyncDocuments(AsyncResource):
         *,
         document_name: str,
         tag_ids: Sequence[str],
-        upload_date: datetime | str,
+        upload_date: datetime | str | Unset = UNSET,
         text: str | Unset | None = UNSET,
         text_ref: str | Unset | None = UNSET,
         metadata: Mapping[str, Any] | Unset | None = UNSET,
@@ -75,6 +75,7 @@ class AsyncDocuments(AsyncResource):
         """Create or replace a document. `upload` also takes texts that are too long for one request.
 
         Args:
+            upload_date: by default the time at which the server takes the request.
             text_ref: reference of a stored text, instead of `text`.
             embedding_text: text that is embedded in place of `text`; each has at most 8,000 characters then.
             reading_warnings: sentences on what was left out or assumed when the text was read from a file.

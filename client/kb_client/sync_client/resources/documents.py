@@ -62,7 +62,7 @@ class SyncDocuments(SyncResource):
         *,
         document_name: str,
         tag_ids: Sequence[str],
-        upload_date: datetime | str,
+        upload_date: datetime | str | Unset = UNSET,
         text: str | Unset | None = UNSET,
         text_ref: str | Unset | None = UNSET,
         metadata: Mapping[str, Any] | Unset | None = UNSET,
@@ -76,6 +76,7 @@ class SyncDocuments(SyncResource):
         """Create or replace a document. `upload` also takes texts that are too long for one request.
 
         Args:
+            upload_date: by default the time at which the server takes the request.
             text_ref: reference of a stored text, instead of `text`.
             embedding_text: text that is embedded in place of `text`; each has at most 8,000 characters then.
             reading_warnings: sentences on what was left out or assumed when the text was read from a file.

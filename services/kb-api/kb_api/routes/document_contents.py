@@ -1,5 +1,6 @@
 """Routes that list the documents of an organization and read what is in them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final
@@ -17,7 +18,7 @@ from kb_api.documents_of_organization import (
 from kb_api.passages import read_chunks
 from kb_api.read_text import read_text
 from kb_api.routes.documents_in_kb import Around, chunk_list
-from kb_api.routes.knowledge_bases import NameSearch
+from kb_api.routes.knowledge_bases import NameSearch, document_error
 from kb_contracts.api.document_lists import (
     DocumentListFilter,
     DocumentPage,
@@ -33,11 +34,12 @@ from kb_shared.http.limited_keys import open_to_limited_keys
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_texts, documents
+from kb_shared.mongo import document_texts, documents, index_jobs
 from kb_shared.mongo.keys import DocumentKey, MembershipKey
 
 router = organization_router("documents")
 
+_IS_INDEXED: Final[frozenset[DocumentStatus]] = frozenset({"indexed", "empty"})
 _DOCUMENT_ID: Final = r"[A-Za-z0-9._-]{1,128}"
 DocumentIds = Annotated[
     str | None,
@@ -110,11 +112,13 @@ async def list_all(
             database, caller.organization_id, [each.text_id for each in found if each.text_id is not None]
         ),
     )
+    unfinished = [each for each, states in placements.items() if not _IS_INDEXED.issuperset(states.values())]
+    errors = await index_jobs.find_errors(database, caller.organization_id, document_ids=unfinished)
     return DocumentPage(
         documents=[
             _summary(
                 each,
-                placements.get(each.document_id, {}),
+                _placements(placements.get(each.document_id, {}), errors.get(each.document_id, {})),
                 text_bytes=sizes.get(each.text_id or ""),
                 has_warnings=each.document_id in warned,
             )
@@ -177,9 +181,16 @@ async def list_chunks(
     return chunk_list(await read_chunks(database, key, around=around, skip=skip, limit=limit))
 
 
+def _placements(statuses: Mapping[str, DocumentStatus], errors: Mapping[str, tuple[str, str]]) -> list[PlacementView]:
+    return [
+        PlacementView(kb_id=kb_id, status=status, error=document_error(*errors.get(kb_id, (None, None))))
+        for kb_id, status in sorted(statuses.items())
+    ]
+
+
 def _summary(
     document: OrganizationDocument,
-    placements: dict[str, DocumentStatus],
+    placements: list[PlacementView],
     *,
     text_bytes: int | None,
     has_warnings: bool,
@@ -195,6 +206,6 @@ def _summary(
         text_revision=document.text_revision,
         text_bytes=text_bytes,
         changed_at=document.changed_at,
-        knowledge_bases=[PlacementView(kb_id=kb_id, status=status) for kb_id, status in sorted(placements.items())],
+        knowledge_bases=placements,
         has_warnings=has_warnings,
     )

@@ -66,6 +66,21 @@ async def find_states(
     return found
 
 
+async def find_errors(
+    database: Database, organization_id: str, *, document_ids: Collection[str]
+) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the type and the message of the last error of jobs: KB to error, by document. Others are absent."""
+    rows = database[NAME].find(
+        {"organization_id": organization_id, "document_id": {"$in": list(document_ids)}, "error_type": {"$ne": None}},
+        {"document_id": 1, "kb_id": 1, "error_type": 1, "error_message": 1, "_id": 0},
+    )
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    async for row in rows:
+        error = (row["error_type"], row.get("error_message") or "")
+        found.setdefault(row["document_id"], {})[row["kb_id"]] = error
+    return found
+
+
 async def find_open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]) -> set[str]:
     """Return the `document_ids` with a job in the KB, whatever its state."""
     rows = database[NAME].find(
