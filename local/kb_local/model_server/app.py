@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from kb_local.model_server.hash_program import Program
 from kb_local.model_server.hash_provider import HashProvider
 from kb_local.model_server.minilm import MiniLM
 from kb_local.model_server.model_worker import ModelWorker
+from kb_local.model_server.nearest_sentences import EmbedTexts
 from kb_local.model_server.openai_api import (
     ClientDisconnected,
     EmbeddingRequest,
@@ -31,7 +33,7 @@ from kb_local.model_server.openai_api import (
 )
 from kb_local.model_server.scripted_chat import NAME as SCRIPTED
 from kb_local.model_server.scripted_chat import Script, ScriptedChat, garbage_body
-from kb_local.model_server.text_model import TextModel
+from kb_local.model_server.text_model import Matrix, TextModel
 from kb_local.model_server.use_multilingual import UseMultilingual
 
 # Listed as examples; any other `hash-<dimensions>` is served too.
@@ -115,7 +117,18 @@ class ModelServer:
             return await self._answer_as_scripted(asked, request)
         if asked.model != demo_chat.NAME:
             raise unknown_model(asked.model, [demo_chat.NAME])
-        return _chat_response(asked, await asyncio.to_thread(demo_chat.reply, asked))
+        return _chat_response(asked, await demo_chat.reply(asked, self._embed_for(request)))
+
+    def _embed_for(self, request: Request) -> EmbedTexts | None:
+        """Return the function that compares sentences for the demo model; None while there is no model for that."""
+        worker = self._default
+        if worker is None or worker.why_not_ready():
+            return None
+
+        async def embed(texts: Sequence[str]) -> Matrix:
+            return np.stack((await worker.embed(texts, is_disconnected=request.is_disconnected)).vectors)
+
+        return embed
 
     async def _answer_as_scripted(self, asked: ChatRequest, request: Request) -> Response:
         turn = await self._scripted.turn(asked, is_disconnected=request.is_disconnected)

@@ -1,63 +1,51 @@
 """A chat model for demonstrations: no language model, but sentences quoted from the passages it found.
 
-It searches with the question as it stands, and answers with the sentences that share most with it, of the passages each
-with its citation, and of the document that the question is about. The same request always gets the same answer, which
-says what it is.
+It searches with the question as it stands, after the questions before it if it follows them, and answers with the
+sentences that are nearest to it, each with the citation of its passage; also with those of the document that the
+question is about. If none is near enough, it says that the documents do not answer. Each answer says
+what it is.
 """
 
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, RequestedToolCall, text_of
+from kb_local.model_server.nearest_sentences import EmbedTexts, nearest_sentences
+from kb_local.model_server.questions import with_questions_before
+from kb_local.model_server.quotable_sentences import Passage, QuotableSentence, read_sentences
 
 NAME = "demo-extractive"
 LABEL = "[demo model: sentences quoted from the passages]"
-NOTHING_FOUND = "No passage was found that answers this."
+NOTHING_FOUND = "The documents do not answer this."
 
 MOST_CALLS = 4
-MOST_SENTENCES = 3
-LEAST_SHARE = 0.5
-"""Least part of what the best sentence shares with the question that another one must share to be quoted."""
-MOST_CHARACTERS = 400
-"""Limit of a sentence; code and tables are one sentence of any length."""
 
-_WORD = re.compile(r"[^\W_]+")
-# A full stop within a name, such as that of a file, ends no sentence.
-_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*")
 _DATA = re.compile(r"^<<<(?P<code>\w+)>>>\n(?P<text>.*?)\n<<<end (?P=code)>>>$", re.MULTILINE | re.DOTALL)
 _END_OF_DATA = re.compile(r"^<<<end \w+>>>$", re.MULTILINE)
 _QUOTED = re.compile(r"^([^>\n][^\n]*)\n((?:>[^\n]*(?:\n|\Z))+)", re.MULTILINE)
-_NUMBER = re.compile(r"\[\d+\]")
+_HEADER = re.compile(r"(?P<citation>\[\d+\])?[ ]?(?P<source>[^\n]*?)(?:, page \d+)?(?: \(only its beginning\))?")
 _ASKED = "Question: "
-_STOP_WORDS = frozenset(
-    _WORD.findall(
-        "a an and are as at be by can do does for from have how i in is it of on or that the this to was what when"
-        " where which who why will with you your"
-    )
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
-    citation: str
-    """Mark such as `[1]`, as it came with the passage; "" for a document, which is not cited."""
-    text: str
+async def reply(request: ChatRequest, embed: EmbedTexts | None) -> ChatReply:
+    """Search first, if there is a tool to search with and nothing was found yet; then answer.
 
-
-def reply(request: ChatRequest) -> ChatReply:
-    """Search first, if there is a tool to search with and nothing was found yet; then answer."""
+    Args:
+        request: Conversation, with the results of searches.
+        embed: Model that compares the meaning of sentences; None: their words alone are compared.
+    """
     asked = request.last("user")
-    question = question_in(asked)
+    question = with_questions_before(
+        [question_in(text_of(each)) for each in request.messages if each.get("role") == "user"]
+    )
     results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
-    quotes = best_quotes(question, list(chain.from_iterable(map(passages_in, [*results, asked]))))
+    passages = [passage for text in (*results, asked) for passage in passages_in(text)]
+    quotes = await nearest_sentences(question, read_sentences(passages), embed)
     if request.answer_schema is not None:
         text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
     else:
@@ -81,40 +69,21 @@ def question_in(message: str) -> str:
     return question.rpartition("\n\n")[0].strip() or question.strip() if asked else question.strip()
 
 
-def passages_in(message: str) -> Iterator[Quote]:
+def passages_in(message: str) -> Iterator[Passage]:
     """Read the passages, or the document that a question is about, that a message brings as data."""
     for data in _DATA.finditer(message):
         for header, lines in _QUOTED.findall(data["text"]):
-            number = _NUMBER.match(header)
+            found = _HEADER.fullmatch(header)
             text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines.splitlines())
-            yield Quote(number[0] if number else "", text)
+            yield Passage(found["citation"] or "", text, source=found["source"]) if found else Passage("", text)
 
 
-def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
-    """Return the sentences that share most with the question, a word counting more the rarer it is in the passages."""
-    wanted = set(_words(question))
-    sentences = list(dict.fromkeys(chain.from_iterable(map(_sentences, passages))))
-    seen_in = Counter(chain.from_iterable(set(_words(each.text)) for each in sentences))
-    weights = {word: math.log(1 + len(sentences) / seen_in[word]) for word in wanted if seen_in[word]}
-
-    def shared(quote: Quote) -> float:
-        words = set(_words(quote.text))
-        return sum(weights.get(word, 0.0) for word in words) / math.sqrt(len(words) + 4)
-
-    # A question that a passage asks shares most with the question, and answers nothing.
-    ranked = sorted((each for each in sentences if not each.text.endswith("?")), key=shared, reverse=True)
-    least = LEAST_SHARE * shared(ranked[0]) if ranked else 0.0
-    best = [each for each in ranked[:MOST_SENTENCES] if shared(each) > 0 and shared(each) >= least]
-    # A passage was found for its meaning, though it may share no word with the question.
-    return best or sentences[:1]
-
-
-def answer(quotes: Sequence[Quote]) -> str:
+def answer(quotes: Sequence[QuotableSentence]) -> str:
     said = " ".join(f"{quote.text} {quote.citation}".rstrip() for quote in quotes)
     return f"{LABEL} {said or NOTHING_FOUND}"
 
 
-def value_for(schema: Any, quotes: Sequence[Quote]) -> Any:
+def value_for(schema: Any, quotes: Sequence[QuotableSentence]) -> Any:
     """Fill a JSON schema in: texts with the quotes, all else with the first value that it allows."""
     if not isinstance(schema, dict):
         return answer(quotes)
@@ -128,7 +97,7 @@ def value_for(schema: Any, quotes: Sequence[Quote]) -> Any:
     return _value_of_type(kind[0] if isinstance(kind, list) else kind, schema, quotes=quotes)
 
 
-def _value_of_type(kind: str, schema: dict[str, Any], *, quotes: Sequence[Quote]) -> Any:
+def _value_of_type(kind: str, schema: dict[str, Any], *, quotes: Sequence[QuotableSentence]) -> Any:
     match kind:
         case "object":
             return {name: value_for(each, quotes) for name, each in (schema.get("properties") or {}).items()}
@@ -140,19 +109,8 @@ def _value_of_type(kind: str, schema: dict[str, Any], *, quotes: Sequence[Quote]
     return {"integer": least, "number": least, "boolean": False}.get(kind)
 
 
-def _array_for(schema: dict[str, Any], quotes: Sequence[Quote]) -> list[Any]:
+def _array_for(schema: dict[str, Any], quotes: Sequence[QuotableSentence]) -> list[Any]:
     of_each = schema.get("items", {})
     values = [value_for(of_each, [quote]) for quote in quotes[: schema.get("maxItems")]]
     missing = max(0, schema.get("minItems", 0) - len(values))
     return values + [value_for(of_each, [])] * missing
-
-
-def _sentences(passage: Quote) -> Iterator[Quote]:
-    for found in _SENTENCE.finditer(passage.text):
-        text = " ".join(found[0].split())[:MOST_CHARACTERS]
-        if len(_words(text)) > 1:
-            yield Quote(passage.citation, text)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
