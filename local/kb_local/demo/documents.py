@@ -8,6 +8,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Final, cast
 
+from kb_local.demo.demo_questions import DEMO_QUESTIONS
+
 MOST_DOCUMENTS: Final = 120
 _MOST_CHARACTERS: Final = 6_000
 _LEAST_CHARACTERS: Final = 300
@@ -33,9 +35,11 @@ class LibraryDocument:
 
 
 def installed_libraries() -> list[LibraryDocument]:
-    """Return the first 6,000 characters of up to 120 descriptions, by name."""
+    """Return the first 6,000 characters of up to 120 descriptions: those that the questions are about, then by name."""
     found = {document.document_id: document for each in distributions() if (document := _document(each)) is not None}
-    return [found[document_id] for document_id in sorted(found)][:MOST_DOCUMENTS]
+    asked = {question.library for question in DEMO_QUESTIONS}
+    chosen = sorted(found, key=lambda document_id: (document_id not in asked, document_id))[:MOST_DOCUMENTS]
+    return [found[document_id] for document_id in sorted(chosen)]
 
 
 def _document(distribution: Distribution) -> LibraryDocument | None:

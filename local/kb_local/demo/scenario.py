@@ -10,6 +10,7 @@ from typing import Final
 from kb_client.events import EventPublisher
 from kb_contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
 from kb_local.demo.api import NO_PROGRESS_TIMEOUT_S, Api, DemoFailed
+from kb_local.demo.demo_questions import DEMO_QUESTIONS
 from kb_local.demo.documents import LibraryDocument, installed_libraries
 from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
 from kb_local.demo.output import DemoOutput
@@ -29,13 +30,6 @@ NETWORK: Final = (
     "topic-system-networking",
     "topic-software-development-libraries-python-modules",
 )
-QUESTIONS: Final = (
-    "How can I retry a call that failed, waiting longer each time?",
-    "Check data against type hints and report what is wrong",
-    "Show a progress bar in the terminal",
-)
-
-
 PERMISSIVE_NAME: Final = "Permissive libraries"
 NETWORK_NAME: Final = "Libraries for the network"
 
@@ -163,12 +157,9 @@ class DemoScenario:
             kb_id: await self._api.create_agent(f"Guide to {name}", kb_id=kb_id)
             for kb_id, name in ((bases.permissive, PERMISSIVE_NAME), (bases.network, NETWORK_NAME))
         }
-        for question, kb_id, name in zip(
-            QUESTIONS,
-            (bases.permissive, bases.permissive, bases.network),
-            (PERMISSIVE_NAME, PERMISSIVE_NAME, NETWORK_NAME),
-            strict=True,
-        ):
+        for asked in DEMO_QUESTIONS:
+            is_permissive, question = asked.asks == "permissive", asked.text
+            kb_id, name = (bases.permissive, PERMISSIVE_NAME) if is_permissive else (bases.network, NETWORK_NAME)
             found = await self._api.search(kb_id, question, top_k=3)
             self._output.print_results(question, name, results=found["results"])
             run = await self._api.run(agents[kb_id], question)
