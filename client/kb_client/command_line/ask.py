@@ -1,7 +1,8 @@
 """`kb ask` and `kb chat`: answers of a chat model, with the passages that they cite."""
 
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 MAX_KNOWLEDGE_BASES: Final = 20
 MAX_MESSAGES: Final = 50
+_FIRST_ANSWER: Final = 2
+_ENDS: Final = ("/exit", "/quit")
+_CHAT_COMMAND: Final = re.compile(r"/\w*")
+_MODEL_HINT: Final = (
+    "No language model is set, so these are sentences of the documents, quoted. "
+    "`kb providers set --help` shows how to set one."
+)
+_CHAT_HELP: Final = "Each question knows the ones before. /exit or Ctrl-D ends the conversation, /help shows this."
 
 RunModelOption = Annotated[
     str | None,
@@ -102,6 +111,8 @@ def answer_once(client: "Client", question: Question, output: OutputFormat) -> N
     finished = _answer(client, question, output)
     if output == "json":
         print_json(finished)
+    else:
+        print_model_hint(finished)
     if finished.status != "completed":
         raise UnusableRequest(_describe_failure(finished))
 
@@ -116,17 +127,17 @@ def chat(
     auto_search: AutoSearchOption = None,
     output: TableOrJson = "table",
 ) -> None:
-    """Talk about the documents: each question knows the ones before. An empty line or Ctrl-D ends it.
+    """Talk about the documents: each question knows the ones before. `/exit` or Ctrl-D ends it, `/help` explains it.
 
-    Questions are lines of the standard input. As JSON, each answer is one line.
+    Questions are lines of the standard input; empty lines are ignored. As JSON, each answer is one line.
     """
     with open_client(context, shows_waits=False) as client:
         asked = _choose(client, kb=kb, agent=agent, model=model)
         asked = replace(asked, entity_id=entity, auto_search=auto_search)
         if sys.stdin.isatty() and output == "table":
-            print("Ask about your documents. An empty line ends the conversation.\n")
+            print(f"Ask about your documents. {_CHAT_HELP}\n")
         messages: list[dict[str, str]] = []
-        while question := _read_question():
+        for question in _read_questions():
             messages = [*messages[-(MAX_MESSAGES - 2) :], {"role": "user", "content": question}]
             finished = _answer(client, replace(asked, messages=messages), output)
             if output == "json":
@@ -137,14 +148,25 @@ def chat(
             else:
                 messages.append({"role": "assistant", "content": finished.answer})
             if output == "table":
+                if len(messages) == _FIRST_ANSWER:
+                    print_model_hint(finished)
                 print()
 
 
-def _read_question() -> str:
-    try:
-        return input("> " if sys.stdin.isatty() else "").strip()
-    except EOFError:
-        return ""
+def _read_questions() -> Iterator[str]:
+    """Yield the questions of the standard input until it ends or a line says so; obey the lines that are commands."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            return
+        if line in _ENDS:
+            return
+        if _CHAT_COMMAND.fullmatch(line):
+            print(_CHAT_HELP if line == "/help" else f"There is no {line}. {_CHAT_HELP}", file=sys.stderr)
+        elif line:
+            yield line
 
 
 def _choose(client: "Client", *, kb: Sequence[str] | None, agent: str | None, model: str | None) -> Question:
@@ -191,6 +213,15 @@ def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunV
     if finished.status == "completed":
         print_grounds(finished)
     return finished
+
+
+def print_model_hint(run: "RunView") -> None:
+    """Say how to set a language model, if none answered."""
+    from kb_client.command_line.output import open_console
+    from kb_contracts.api.chat_models import DEMO_MODEL
+
+    if run.model == DEMO_MODEL:
+        open_console().print(f"\n{_MODEL_HINT}", style="dim", soft_wrap=True)
 
 
 def _run(client: "Client", question: Question, *, on_event: Callable[["RunEvent"], None]) -> "RunView":

@@ -1,8 +1,13 @@
 """Chat models that runs, prompts and agents can name."""
 
+from typing import Final
+
 from pydantic import BaseModel, Field
 
 from kb_contracts.api.model import example
+
+DEMO_MODEL: Final = "demo-extractive"
+"""Name of the model of the local stack that is no language model: it quotes sentences."""
 
 
 class ChatModelView(BaseModel):

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kb_contracts.api.chat_models import DEMO_MODEL
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, RequestedToolCall, text_of
 from kb_local.model_server.nearest_sentences import EmbedTexts, nearest_sentences
 from kb_local.model_server.questions import with_questions_before
 from kb_local.model_server.quotable_sentences import Passage, QuotableSentence, read_sentences
 
-NAME = "demo-extractive"
+NAME = DEMO_MODEL
 LABEL = "[demo model: sentences quoted from the passages]"
 NOTHING_FOUND = "The documents do not answer this."
 

@@ -15,6 +15,7 @@ from kb_console.addresses import page_address
 from kb_console.header_count import find_header_count
 from kb_console.sessions import ConsoleSession
 from kb_console.static_files import static_address
+from kb_contracts.api.chat_models import DEMO_MODEL
 
 
 @pass_context
@@ -64,6 +65,7 @@ def _create_environment() -> Environment:
         is_unfinished=status_words.is_unfinished,
         job_words=status_words.OF_JOB,
         cancellable_jobs=status_words.CANCELLABLE_JOBS,
+        demo_model=DEMO_MODEL,
     )
     return environment
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
+from kb_contracts.api.chat_models import DEMO_MODEL
 from kb_shared.embedding.models import (
     LOCAL,
     OPENAI_API_BASE,
@@ -21,8 +22,6 @@ from kb_shared.embedding.models import (
 from kb_shared.errors import ModelNotAllowed, UnknownModel
 from kb_shared.prices import Prices, nano_usd
 from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
-
-DEMO_MODEL: Final = "demo-extractive"
 
 _OUTPUT_TOKENS_OF_ALL: Final = 4_096
 """Completion tokens of a model that LiteLLM does not know."""

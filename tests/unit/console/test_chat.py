@@ -295,3 +295,13 @@ def test_no_payload_of_the_browser_tests_becomes_markup_in_an_answer(payload: st
         rendered = render_answer(text, {}, lambda _: "/")
         assert FoundTags(rendered).found <= {"p", "pre", "code", "div", "table", "thead", "tbody", "tr", "th", "td"}
         assert FoundTags(rendered).names <= {"class", "tabindex", "role", "aria-label"}
+
+
+async def test_an_answer_of_no_language_model_says_so_and_where_to_set_one(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    assert "No language model is set" not in (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    api.answers[f"GET /runs/{RUN_ID}"]["model"] = "demo-extractive"
+    page = (await reader.get(f"{CHAT}/{THREAD_ID}")).text
+    assert "No language model is set, so these are sentences of the documents, quoted." in page
+    assert '<a href="/console/orgs/acme/settings">Settings</a>' in page

@@ -79,3 +79,27 @@ def test_a_cited_passage_is_printed_with_the_other_documents_that_have_it(kb: Co
     assert printed.count("handbook 2025.pdf") == 1
     assert "\x1b" not in printed
     assert "also in" not in kb(Answering(), "ask", "How many days?").printed
+
+
+def test_a_conversation_goes_on_after_an_empty_line_and_ends_when_a_line_says_so(kb: CommandRunner) -> None:
+    api = Answering()
+    kb(api, "chat", piped="How many days?\n\n   \nAnd for trainees?\n/exit\nNot asked.\n")
+    assert [body["messages"][-1]["content"] for body in api.asked] == ["How many days?", "And for trainees?"]
+    assert len(api.asked[1]["messages"]) == 3
+
+
+def test_a_command_within_a_conversation_is_explained_and_never_sent_to_the_model(kb: CommandRunner) -> None:
+    api = Answering()
+    result = kb(api, "chat", piped="/help\n/clear\n/etc/hosts says what?\n")
+    assert [body["messages"][-1]["content"] for body in api.asked] == ["/etc/hosts says what?"]
+    assert result.errors.count("/exit or Ctrl-D ends the conversation") == 2
+    assert "There is no /clear." in result.errors
+
+
+def test_an_answer_of_no_language_model_says_how_to_set_one_once_a_conversation(kb: CommandRunner) -> None:
+    hint = "kb providers set --help"
+    demo = Answering(model="demo-extractive")
+    assert kb(demo, "ask", "How many days?").printed.count(hint) == 1
+    assert kb(demo, "chat", piped="How many days?\nAnd hours?\n").printed.count(hint) == 1
+    assert hint not in kb(demo, "ask", "How many days?", "--json").printed
+    assert hint not in kb(Answering(model="gpt-4o-mini"), "ask", "How many days?").printed
