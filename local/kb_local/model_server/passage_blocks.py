@@ -62,11 +62,12 @@ def read_blocks(text: str) -> list[PassageBlock]:
 
 def _is_numbered_heading(before: PassageBlock | None, block: PassageBlock, after: PassageBlock | None) -> bool:
     """Return whether a line with a number is no item of a list, but stands alone above a text."""
-    stands_alone = (before is None or before.kind != "item") and (
-        after is None or after.kind not in {"item", "heading"}
-    )
+    if not block.is_numbered or (before is not None and before.is_numbered):
+        return False
+    # The last line of a passage may be an item, whose neighbours are in the passages beside it.
+    stands_alone = not is_closed(block.text) if after is None else after.kind not in {"item", "heading"}
     is_short = len(block.text.split()) <= MOST_HEADING_WORDS or is_question(block.text)
-    return block.is_numbered and stands_alone and is_short
+    return stands_alone and is_short
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ class _BlockReader:
 
 
 def _is_line_of_its_own(before: str, line: str) -> bool:
-    """Return whether a line is no continuation of the one before it: that one was not full, and this begins anew."""
+    """Return whether a line is no continuation of the one before it: that one was not full, and this begins another one."""
     is_full = len(before.rstrip()) >= _LEAST_FULL_LINE
     begins = not line.lstrip()[:1].islower()
     return begins and (not is_full or (_is_record(before) and _is_record(line)))

@@ -76,7 +76,8 @@ def words(text: str) -> list[str]:
     for word in _WORD.findall(text.lower()):
         if _UNSPACED.search(word):
             found += (word[start : start + 2] for start in range(max(1, len(word) - 1)))
-        elif word not in _STOP_WORDS:
+        # The letters behind an apostrophe are no word.
+        elif word not in _STOP_WORDS and (len(word) > 1 or word.isdigit()):
             found.append(_stem(word))
     return found
 

@@ -37,3 +37,7 @@ def test_the_first_question_has_none_before_it() -> None:
 
 def test_words_without_spaces_are_pairs_of_characters() -> None:
     assert words("\u6771\u4eac\u90fd") == ["\u6771\u4eac", "\u4eac\u90fd"]
+
+
+def test_letters_behind_an_apostrophe_are_no_words() -> None:
+    assert words("A doctor's note isn't in it") == words("doctor note isn")

@@ -47,6 +47,15 @@ def test_a_question_is_never_quoted_and_belongs_to_the_first_answer_below_it() -
     assert [each.asked for each in found] == ["Can it handle .Z files?", "", "Why?"]
 
 
+def test_a_numbered_line_above_a_text_is_a_heading_although_a_list_is_above_it() -> None:
+    faq = (
+        "3. Where?\n\n    * in a manual\n    * in a file\n\n4. It returns an error.\n\n    Make sure that it has room."
+    )
+    assert sentences(faq)[-1] == QuotableSentence("[1]", "Make sure that it has room.", "a.md It returns an error.")
+    assert "It returns an error." not in texts(faq)
+    assert texts("1. Install it.\n2. Start it.\n3. Ask it.") == ["Install it.", "Start it.", "Ask it."]
+
+
 def test_the_letters_of_question_and_answer_are_not_quoted() -> None:
     (found,) = sentences("Q:  I have xz, but tar can't\n    read it. What now?\n\nA:  Use a pipe.")
     assert (found.text, found.asked) == ("Use a pipe.", "I have xz, but tar can't read it. What now?")
