@@ -144,7 +144,7 @@ class _BlockReader:
 
 
 def _is_line_of_its_own(before: str, line: str) -> bool:
-    """Return whether a line is no continuation of the one before it: that one was not full, and this begins another one."""
+    """Return whether a line is no continuation of the one before it: that one was not full."""
     is_full = len(before.rstrip()) >= _LEAST_FULL_LINE
     begins = not line.lstrip()[:1].islower()
     return begins and (not is_full or (_is_record(before) and _is_record(line)))
