@@ -21,6 +21,7 @@ _PAGES: Final = f"{_UNIT}/test_web_pages.py"
 _ENCODINGS: Final = f"{_UNIT}/test_encodings.py"
 _MAILS: Final = f"{_UNIT}/test_mails.py"
 _PDF: Final = f"{_UNIT}/test_pdf_pages.py"
+_PDF_PARAGRAPHS: Final = f"{_UNIT}/test_pdf_paragraphs.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -332,10 +333,59 @@ MUTANTS: Final = (
     ),
     Mutant(
         "powers-of-ten-are-numbers-of-their-digits",
-        f"{_FILES}/formats/pdf/document.py",
-        old="return mark_raised(text_page, text, indexes), ",
-        new="return text, ",
+        f"{_FILES}/formats/pdf/lines.py",
+        old="mark_raised(text_page, shown, own) if _DIGIT_AFTER_SOMETHING.search(shown) else shown",
+        new="shown",
         caught_by=in_file(_PDF, "test_raised_and_lowered_numbers_are_told_from_digits"),
+    ),
+    Mutant(
+        "lines-of-a-pdf-are-no-paragraphs",
+        f"{_FILES}/formats/pdf/paragraphs.py",
+        old="        if not _is_aligned(lines, line) or not _is_full(before, line, edge.right):\n",
+        new="        if True:\n",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_lines_of_a_paragraph_are_one"),
+    ),
+    Mutant(
+        "lines-of-an-address-are-joined",
+        f"{_FILES}/formats/pdf/paragraphs.py",
+        old=" or line.right + width > right\n",
+        new=" or True\n",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_lines_that_end_before_the_edge_stay_lines"),
+    ),
+    Mutant(
+        "words-with-a-gap-between-them-are-one",
+        f"{_FILES}/formats/pdf/lines.py",
+        old="if len(glued) <= _MOST_GAPS * letters:",
+        new="if False:",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_words_are_parted_by_the_gaps_between_their_letters"),
+    ),
+    Mutant(
+        "headers-of-tables-are-headers-of-pages",
+        f"{_FILES}/formats/pdf/running_lines.py",
+        old=" or (at in rows and not counts_pages)",
+        new="",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_the_header_of_a_table_that_goes_on_over_pages_stays_with_its_rows"),
+    ),
+    Mutant(
+        "large-titles-with-a-number-are-headers-of-pages",
+        f"{_FILES}/formats/pdf/running_lines.py",
+        old="(counts_pages and line.height > _LARGE * usual)",
+        new="False",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_a_heading_that_names_a_page_once_and_large_chapter_titles_stay"),
+    ),
+    Mutant(
+        "columns-are-read-line-by-line",
+        f"{_FILES}/formats/pdf/lines.py",
+        old="order_columns(list(_join_level(pieces)))",
+        new="list(_join_level(pieces))",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other"),
+    ),
+    Mutant(
+        "a-page-ends-the-sentence-that-goes-on-over-it",
+        f"{_FILES}/formats/pdf/document.py",
+        old="continued={at + 1 for at in continued if not pages[at].annotations},",
+        new="continued=(),",
+        caught_by=in_file(_PDF_PARAGRAPHS, "test_a_sentence_goes_on_over_a_page_and_each_part_keeps_its_page"),
     ),
     Mutant(
         "hyphens-that-a-font-calls-soft-are-removed",

@@ -1,5 +1,6 @@
 """Text that a parser takes out of a file, and the errors and options of all parsers."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -58,8 +59,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}" if count else ""
 
 
-def join_pages(numbered: list[tuple[int, str]]) -> tuple[str, tuple[tuple[int, int, int], ...]]:
-    """Join the texts of pages by empty lines, and return the position of each; pages without text have none."""
+def join_pages(
+    numbered: list[tuple[int, str]], *, continued: Container[int] = ()
+) -> tuple[str, tuple[tuple[int, int, int], ...]]:
+    """Join the texts of pages by empty lines, and return the position of each; pages without text have none.
+
+    Args:
+        numbered: texts, with the numbers of their pages.
+        continued: numbers of pages whose last sentence goes on on the next one, after a space.
+    """
     parts: list[str] = []
     pages: list[tuple[int, int, int]] = []
     at = 0
@@ -68,8 +76,8 @@ def join_pages(numbered: list[tuple[int, str]]) -> tuple[str, tuple[tuple[int, i
         if not stripped:
             continue
         if parts:
-            parts.append("\n\n")
-            at += 2
+            parts.append(" " if pages[-1][0] in continued and number == pages[-1][0] + 1 else "\n\n")
+            at += len(parts[-1])
         parts.append(stripped)
         pages.append((number, at, at + len(stripped)))
         at += len(stripped)

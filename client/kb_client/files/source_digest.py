@@ -9,7 +9,7 @@ from kb_client.files.file_problem import FileProblem
 from kb_client.files.found_file import FoundFile
 from kb_client.files.limits import ParseLimits
 
-READER_VERSION: Final = 3
+READER_VERSION: Final = 4
 """Version of the parsers. Raise it when a change gives better texts, so that the next push sends all files again."""
 
 _DIGEST_CHARACTERS: Final = 32

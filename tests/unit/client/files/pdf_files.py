@@ -13,6 +13,16 @@ _FONT: Final = (
     b"<< /BaseEncoding /WinAnsiEncoding /Differences [ 1 /fi /fl ] >> >>"
 )
 
+_WIDTHS: Final = {
+    **dict.fromkeys("ijl'", 222),
+    **dict.fromkeys("ftI.,:; ", 278),
+    "r": 333,
+    "-": 333,
+    "w": 722,
+    "m": 833,
+}
+"""Widths of letters of Helvetica, in thousandths of its size, if they are not those of most others."""
+
 
 def make_pdf(*pages: Sequence[Line], info: Mapping[str, str] | None = None) -> bytes:
     """Return a PDF with lines of text."""
@@ -166,3 +176,20 @@ def _with_table(body: Sequence[bytes]) -> bytes:
         + b"trailer << /Size %d /Root %d 0 R /Info %d 0 R >>\n" % (len(body) + 1, len(body) - 1, len(body))
         + b"startxref\n%d\n%%%%EOF" % end
     )
+
+
+def width_of(text: str) -> float:
+    """Return how wide a text is in points."""
+    return sum(_WIDTHS.get(letter, 667 if letter.isupper() else 556) for letter in text) * 12 / 1000
+
+
+def set_paragraph(text: str, *, left: int = 72, top: int = 700, width: int = 300) -> list[Line]:
+    """Return the lines of a text that is as wide as a column; a line ends where the next word has no room."""
+    lines, begun = [], ""
+    for word in text.split():
+        if begun and width_of(f"{begun} {word}") > width:
+            lines.append(begun)
+            begun = word
+        else:
+            begun = f"{begun} {word}".strip()
+    return [(left, top - 14 * at, line) for at, line in enumerate([*lines, begun])]

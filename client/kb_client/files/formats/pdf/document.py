@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
@@ -11,8 +11,9 @@ from kb_client.files.extraction import Extraction, ExtractOptions, UnreadableDoc
 from kb_client.files.formats.pdf.characters import find_indexes
 from kb_client.files.formats.pdf.hyphenation import join_hyphenated, read_hyphens
 from kb_client.files.formats.pdf.layers import hide_layers, is_invisible
+from kb_client.files.formats.pdf.lines import Line, lines_without_places, read_lines
+from kb_client.files.formats.pdf.paragraphs import join_paragraphs
 from kb_client.files.formats.pdf.parted_words import join_initials, join_spaced
-from kb_client.files.formats.pdf.raised import mark_raised
 from kb_client.files.formats.pdf.readable_letters import is_readable, reads_as_words
 from kb_client.files.formats.pdf.right_to_left import order_right_to_left
 from kb_client.files.formats.pdf.running_lines import without_running_lines
@@ -57,7 +58,7 @@ _MOST_UNKNOWN: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class _ReadPage:
-    text: str = ""
+    lines: Sequence[Line] = ()
     kind: Literal["text", "blank", "picture", "no letters"] = "text"
     annotations: Sequence[str] = ()
     """Lines that form fields and notes show, which no recognition has to find again."""
@@ -75,10 +76,13 @@ def extract(data: bytes, options: ExtractOptions) -> Extraction:
     if len(document) > options.limits.pages:
         raise UnreadableDocument(f"it has more than {options.limits.pages} pages", "split it")
     pages = [_read_page(document, number) for number in range(len(document))]
-    texts = [_text_of(document, page, number=number, options=options) for number, page in enumerate(pages)]
-    cleaned = join_hyphenated(without_running_lines(texts))
-    whole = ["\n".join([text, *page.annotations]) for text, page in zip(cleaned, pages, strict=True)]
-    text, positions = join_pages(list(enumerate(map(keep_literal, whole), 1)))
+    lines = [_lines_of(document, page, number=number, options=options) for number, page in enumerate(pages)]
+    texts, continued = join_paragraphs(without_running_lines(lines))
+    whole = ["\n".join([text, *page.annotations]) for text, page in zip(join_hyphenated(texts), pages, strict=True)]
+    text, positions = join_pages(
+        list(enumerate(map(keep_literal, whole), 1)),
+        continued={at + 1 for at in continued if not pages[at].annotations},
+    )
     if not text:
         _refuse_without_text(pages, options)
     metadata = document.get_metadata_dict(skip_empty=True)
@@ -126,29 +130,30 @@ def _read_page(document: "PdfDocument", number: int) -> _ReadPage:
         return _ReadPage(kind="blank")
     try:
         hidden = hide_layers(page)
-        text, knows_letters = _read_text(page)
-        is_picture = _is_picture(page, text)
+        lines, knows_letters = _read_text(page)
+        is_picture = _is_picture(page, " ".join(line.text for line in lines))
         annotations = read_annotations(document, page, number)
     finally:
         page.close()
-    plain, shown = _plain(text), [_plain(line) for line in annotations.lines]
+    plain = [replace(line, text=text) for line in lines if (text := _plain(line.text)).strip()]
+    shown = [_plain(line) for line in annotations.lines]
     if not knows_letters:
-        return _ReadPage("", "no letters", shown, annotations.comments, hidden)
-    kind: Literal["text", "blank", "picture"] = "text" if plain.strip() else "blank"
+        return _ReadPage((), "no letters", shown, annotations.comments, hidden)
+    kind: Literal["text", "blank", "picture"] = "text" if plain else "blank"
     return _ReadPage(plain, "picture" if is_picture else kind, shown, annotations.comments, hidden)
 
 
-def _read_text(page: "PdfPage") -> tuple[str, bool]:
-    """Return the text of a page itself, and whether its characters are letters that a reader sees."""
-    with upright_text(page) as (text_page, bounds):
+def _read_text(page: "PdfPage") -> tuple[list[Line], bool]:
+    """Return the lines of a page itself, and whether its characters are letters that a reader sees."""
+    with upright_text(page) as (text_page, bounds, has_sideways):
         # Text outside of the page, which no reader sees, is not within the bounds.
         text: str = text_page.get_text_bounded(*bounds)
         knows_letters = is_readable(text) and (_knows_letters(text_page) or reads_as_words(text))
-        for step in (part_sideways, read_hyphens, join_spaced):
-            text = step(text_page, text)
+        text = part_sideways(text_page, text) if has_sideways else text
+        text = join_spaced(text_page, read_hyphens(text_page, text))
         text, indexes = join_initials(text_page, text, find_indexes(text_page, text))
         text = order_right_to_left(text_page, text, indexes)
-        return mark_raised(text_page, text, indexes), knows_letters
+        return read_lines(text_page, text, indexes), knows_letters
 
 
 def _plain(text: str) -> str:
@@ -159,9 +164,9 @@ def _knows_letters(text_page: "PdfTextPage") -> bool:
     """Return whether the fonts of a page say which letters their glyphs are."""
     from pypdfium2 import raw
 
-    count = text_page.count_chars()
+    count, is_unknown, pointer = text_page.count_chars(), raw.FPDFText_HasUnicodeMapError, text_page.raw
     checked = range(0, count, max(count // _CHECKED_CHARACTERS, 1))
-    unknown = sum(raw.FPDFText_HasUnicodeMapError(text_page, index) == 1 for index in checked)
+    unknown = sum(is_unknown(pointer, index) == 1 for index in checked)
     return bool(unknown <= _MOST_UNKNOWN * len(checked))
 
 
@@ -184,11 +189,13 @@ def _is_picture(page: "PdfPage", text: str) -> bool:
     return is_covered or (bool(objects) and not text.strip())
 
 
-def _text_of(document: "PdfDocument", page: _ReadPage, *, number: int, options: ExtractOptions) -> str:
+def _lines_of(document: "PdfDocument", page: _ReadPage, *, number: int, options: ExtractOptions) -> Sequence[Line]:
     if not options.ocr or page.kind not in ("picture", "no letters"):
-        return page.text
+        return page.lines
     recognized = _recognize(document, number, options)
-    return recognized if sum(map(str.isalnum, recognized)) > sum(map(str.isalnum, page.text)) else page.text
+    shown = "".join(line.text for line in page.lines)
+    is_more = sum(map(str.isalnum, recognized)) > sum(map(str.isalnum, shown))
+    return lines_without_places(recognized) if is_more else page.lines
 
 
 def _recognize(document: "PdfDocument", number: int, options: ExtractOptions) -> str:

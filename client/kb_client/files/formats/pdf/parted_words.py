@@ -44,12 +44,13 @@ def join_initials(text_page: "PdfTextPage", text: str, indexes: Mapping[int, int
     for initial in initials[:_MOST_INITIALS]:
         if rest := _find_rest(text_page, text, indexes, initial=initial):
             edits += [(*initial.span(), ""), (rest.start(), rest.start(), initial["letter"])]
-    return _replace(text, indexes, sorted(edits)) if edits else (text, indexes)
+    return replace_parts(text, indexes, sorted(edits)) if edits else (text, indexes)
 
 
-def _replace(
+def replace_parts(
     text: str, indexes: Mapping[int, int], edits: Sequence[tuple[int, int, str]]
 ) -> tuple[str, Mapping[int, int]]:
+    """Return the text with other parts, each given by begin, end and what is written there, and the indexes in it."""
     written, moved = "", {}
     ends = [end for _, end, _ in edits]
     for at, (begin, _, new) in zip([0, *ends], [*edits, (len(text), len(text), "")], strict=True):

@@ -22,25 +22,26 @@ _Box = tuple[float, float, float, float]
 
 
 @contextmanager
-def upright_text(page: "PdfPage") -> "Iterator[tuple[PdfTextPage, _Box]]":
+def upright_text(page: "PdfPage") -> "Iterator[tuple[PdfTextPage, _Box, bool]]":
     """Open the text of a page that is turned, for that time, so that most of its lines run from left to right.
 
     Yields:
-        the text, and left, bottom, right and top of the turned page.
+        the text, left, bottom, right and top of the turned page, and whether some lines may run up or down.
     """
     rotation = page.get_rotation()
     with closing(page.get_textpage()) as text_page:
-        counts = Counter(_sample(text_page)).most_common(1)
+        turns = Counter(_sample(text_page))
+        counts = turns.most_common(1)
         quarters = counts[0][0] if counts else 0
         if not rotation and not quarters:
-            yield text_page, page.get_bbox()
+            yield text_page, page.get_bbox(), len(turns) > 1
             return
     cosine, sine = _COSINE_AND_SINE[quarters]
     page.set_rotation(0)
     _turn(page, cosine, sine)
     try:
         with closing(page.get_textpage()) as text_page:
-            yield text_page, _turn_box(page.get_bbox(), cosine, sine)
+            yield text_page, _turn_box(page.get_bbox(), cosine, sine), True
     finally:
         _turn(page, cosine, -sine)
         page.set_rotation(rotation)
@@ -48,8 +49,6 @@ def upright_text(page: "PdfPage") -> "Iterator[tuple[PdfTextPage, _Box]]":
 
 def part_sideways(text_page: "PdfTextPage", text: str) -> str:
     """Return the text of a page, in which lines that run upwards or downwards are parted from each other."""
-    if not any(quarter % 2 for quarter in _sample(text_page)):
-        return text
     indexes = find_indexes(text_page, text)
     ends = [
         at
@@ -80,15 +79,19 @@ def _sample(text_page: "PdfTextPage") -> Iterator[int]:
     from pypdfium2 import raw
 
     count = text_page.count_chars()
+    read, angle_of, pointer = raw.FPDFText_GetUnicode, raw.FPDFText_GetCharAngle, text_page.raw
     for index in range(0, count, max(count // _CHECKED_CHARACTERS, 1)):
-        if not chr(raw.FPDFText_GetUnicode(text_page, index)).isspace():
-            yield _quarters(text_page, index)
+        if not chr(read(pointer, index)).isspace():
+            yield _to_quarters(angle_of(pointer, index))
 
 
 def _quarters(text_page: "PdfTextPage", index: int) -> int:
     from pypdfium2 import raw
 
-    angle: float = raw.FPDFText_GetCharAngle(text_page, index)
+    return _to_quarters(raw.FPDFText_GetCharAngle(text_page, index))
+
+
+def _to_quarters(angle: float) -> int:
     return round(angle / (pi / 2)) % len(_COSINE_AND_SINE)
 
 
