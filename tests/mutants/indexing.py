@@ -19,6 +19,7 @@ _REQUESTS: Final = "shared/kb_shared/mongo/index_jobs/requests.py"
 _WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
 _REBUILDS: Final = "tests/integration/kb_api/test_rebuild_search_indexes.py"
 
+_PAGES: Final = "tests/unit/chunking/test_headings_types_and_pages.py"
 _EMBEDDING_TEXTS: Final = "tests/unit/chunking/test_embedding_texts.py"
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/indexer"
@@ -687,6 +688,27 @@ MUTANTS: Final = (
             _EMBEDDING_TEXTS,
             "test_a_text_that_is_embedded_for_itself_is_another_passage_than_one_that_is_embedded_as_it_is",
         ),
+    ),
+    Mutant(
+        "short-pages-share-a-chunk",
+        "shared/kb_shared/chunking/pages.py",
+        old="if shorter * _SHORT_PAGE <= limit and",
+        new="if False and",
+        caught_by=in_file(_PAGES, "test_short_pages_are_a_chunk_each"),
+    ),
+    Mutant(
+        "pages-of-books-end-chunks",
+        "shared/kb_shared/chunking/pages.py",
+        old="if shorter * _SHORT_PAGE <= limit and",
+        new="if",
+        caught_by=in_file(_PAGES, "test_pages_of_a_book_which_are_full_end_no_chunk"),
+    ),
+    Mutant(
+        "sentences-that-go-on-over-a-page-are-cut",
+        "shared/kb_shared/chunking/pages.py",
+        old="text[after.start].islower() or ",
+        new="",
+        caught_by=in_file(_PAGES, "test_a_page_that_goes_on_is_in_one_chunk_with_the_one_before_it"),
     ),
     Mutant(
         "late-chunkers-read-positions-from-embedding-texts",

@@ -73,7 +73,13 @@ def chunking_steps(
     counted, outline, page_index = CountedText(text), Outline(text), PageIndex(pages)
     if embedding_text is not None:
         return [_whole(text, outline, page_index, config=config, embedding_text=embedding_text)] if text.strip() else []
-    spans: Iterable[SizedSpan] = yield from split(counted, outline, config, max_chunks=max_chunks)
+    spans: Iterable[SizedSpan] = yield from split(
+        counted,
+        outline,
+        config,
+        begins=page_index.begin_chunks(counted, outline, config.own_tokens),
+        max_chunks=max_chunks,
+    )
     chunks: list[Chunk] = []
     previous: SizedSpan | None = None
     for span, around in _with_surroundings(text, spans, config):

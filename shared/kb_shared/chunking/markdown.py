@@ -1,6 +1,6 @@
 """The `recursive` chunker: sections, paragraphs, tables and code stay whole where they fit."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -10,23 +10,27 @@ from kb_shared.chunking.counted_text import CountedText
 from kb_shared.chunking.layout import LongBlock, layout_of
 from kb_shared.chunking.merging import merge_small
 from kb_shared.chunking.outline import Outline
-from kb_shared.chunking.splitting import Splitter, as_it_is, split_within
+from kb_shared.chunking.splitting import Splitter, as_it_is, cut, split_within
 from kb_shared.chunking.tables import Table
 from kb_shared.chunking.token_splitters import split_at_words
 from kb_shared.text.tokens import count_tokens
 
 
-def split_markdown(counted: CountedText, outline: Outline, config: ChunkingConfig) -> Iterator[SizedSpan]:
+def split_markdown(
+    counted: CountedText, outline: Outline, config: ChunkingConfig, *, begins: Sequence[int] = ()
+) -> Iterator[SizedSpan]:
     """Yield the chunks' spans: in order, without whitespace at either side, none blank, none over the limit.
 
-    A table or a code block that does not fit is cut by itself, at its rows or lines; chonkie cuts the rest.
+    A table or a code block that does not fit is cut by itself, at its rows or lines; chonkie cuts the rest,
+    of which a chunk begins at each of `begins`.
     """
     layout = layout_of(counted, outline, config.own_tokens)
     flow = partial(split_recursively, seen=layout.seen)
     code = partial(split_recursively, headings=False)
     position = 0
     for block in layout.long_blocks:
-        yield from _split_and_merge(counted, Span(position, block.start), outline=outline, config=config, splitter=flow)
+        for part in cut(Span(position, block.start), begins):
+            yield from _split_and_merge(counted, part, outline=outline, config=config, splitter=flow)
         if block.table is not None:
             yield from _split_table(counted, block, table=block.table, config=config)
         else:
@@ -34,9 +38,8 @@ def split_markdown(counted: CountedText, outline: Outline, config: ChunkingConfi
                 counted, Span(block.start, block.end), outline=outline, config=config, splitter=code
             )
         position = block.end
-    yield from _split_and_merge(
-        counted, Span(position, len(counted.text)), outline=outline, config=config, splitter=flow
-    )
+    for part in cut(Span(position, len(counted.text)), begins):
+        yield from _split_and_merge(counted, part, outline=outline, config=config, splitter=flow)
 
 
 def _split_and_merge(

@@ -66,6 +66,10 @@ class Outline:
         index = bisect_left(self._heading_starts, offset)
         return index < len(self._heading_starts) and self._heading_starts[index] == offset
 
+    def is_in_code(self, offset: int) -> bool:
+        """Return whether `offset` is within a code block."""
+        return _is_within(self.code, offset, offset)
+
     def chunk_type(self, start: int, end: int) -> str:
         """Return `code`, `table` or `heading` for a span that is nothing else, otherwise `text`."""
         if _is_within(self.code, start, end):

@@ -1,6 +1,8 @@
 """Splits a text into spans of chunks: the chunker's own splitter first, finer ones for what it leaves too long."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from kb_shared.chunking.boundaries import trimmed
 from kb_shared.chunking.chunk import SizedSpan, Span
@@ -32,6 +34,12 @@ def split_within(
             yield SizedSpan(start, end, token_count)
         else:
             yield from split_within(counted, Span(start, end), limit=limit, splitters=finer or [_halve])
+
+
+def cut(outer: Span, begins: Sequence[int]) -> list[Span]:
+    """Return the parts of a span, of which each but the first begins at one of the offsets in order."""
+    inner = begins[bisect_right(begins, outer.start) : bisect_left(begins, outer.end)]
+    return [Span(*part) for part in pairwise([outer.start, *inner, outer.end])]
 
 
 def as_it_is(_counted: CountedText, outer: Span, _limit: int) -> list[Span]:

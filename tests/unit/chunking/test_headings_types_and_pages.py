@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.chunking import Chunk, ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens, lines
+from kb_shared.chunking.counted_text import CountedText
 from kb_shared.chunking.outline import Outline
 from kb_shared.chunking.pages import PageIndex
 from tests.unit.chunking.corpora import scripts
@@ -126,3 +127,59 @@ def test_pages_are_found_whatever_their_order(raw: list[tuple[int, int]], start:
     touched = [page.page for page in pages if page.start < start + length and start < page.end]
     expected = (touched[0], touched[-1]) if touched else (None, None)
     assert PageIndex(pages[::-1]).find(start, start + length) == expected
+
+
+def with_pages(*texts: str, between: str = "\n\n") -> tuple[str, list[PageSpan]]:
+    spans, at = [], 0
+    for number, text in enumerate(texts, 1):
+        spans.append(PageSpan(number, at, at + len(text)))
+        at += len(text) + len(between)
+    return between.join(texts), spans
+
+
+SUBJECTS = [
+    f"The {name} is checked each year, and a mark on its cover says when that was." for name in ("pump", "seal", "hose")
+]
+
+
+@pytest.mark.parametrize(
+    "chunker_type", [ChunkerType.RECURSIVE, ChunkerType.SENTENCE, ChunkerType.TOKEN, ChunkerType.WORD]
+)
+def test_short_pages_are_a_chunk_each(chunker_type: ChunkerType) -> None:
+    text, pages = with_pages(*SUBJECTS)
+    chunks = chunk_text(text, ChunkingConfig(chunker_type, 512, 0), pages=pages)
+    assert [(chunk.text, *pages_of(chunk)) for chunk in chunks] == [(each, n, n) for n, each in enumerate(SUBJECTS, 1)]
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [
+            "The pump is checked in the spring of each year by the owner, or by",
+            "whom the owner names, and a mark says when that was, and who.",
+        ],
+        [f"{SUBJECTS[0]}\n# Seals", SUBJECTS[1]],
+        ["Manual of the pump", SUBJECTS[0]],
+        [f"```\n{SUBJECTS[0]}", f"{SUBJECTS[1]}\n```"],
+    ],
+)
+def test_a_page_that_goes_on_is_in_one_chunk_with_the_one_before_it(pages: list[str]) -> None:
+    text, spans = with_pages(*pages)
+    (chunk,) = chunk_text(text, ChunkingConfig(ChunkerType.RECURSIVE, 512, 0), pages=spans)
+    assert pages_of(chunk) == (1, 2)
+
+
+def test_pages_of_a_book_which_are_full_end_no_chunk() -> None:
+    text, pages = with_pages(*(FILLER.strip().replace(". ", ".\n\n") for _ in range(6)))
+    config = ChunkingConfig(ChunkerType.RECURSIVE, 80, 0)
+    spans = [[(chunk.start, chunk.end) for chunk in chunk_text(text, config, pages=each)] for each in (pages, [])]
+    assert spans[0] == spans[1]
+
+
+@given(st.lists(st.text("ab .\n", min_size=1, max_size=90), min_size=1, max_size=6), st.sampled_from(["", " ", "\n\n"]))
+def test_no_chunk_goes_over_the_begin_of_a_page_that_begins_one(texts: list[str], between: str) -> None:
+    text, pages = with_pages(*texts, between=between)
+    begins = PageIndex(pages).begin_chunks(CountedText(text), Outline(text), CONFIG.own_tokens)
+    assert begins == sorted(set(begins))
+    for chunk in chunk_text(text, CONFIG, pages=pages):
+        assert not any(chunk.start < begin < chunk.end for begin in begins)
