@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from ctypes import byref, c_double
+from ctypes import byref, c_double, sizeof
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,13 +32,13 @@ def read_boxes(text_page: "PdfTextPage", indexes: Iterable[int]) -> dict[int, Bo
     """Return where characters stand, by their indexes. A page has thousands, so this calls pdfium itself."""
     from pypdfium2 import raw
 
-    box, page = raw.FS_RECTF(), text_page.raw
-    read, here = raw.FPDFText_GetLooseCharBox, byref(box)
-    boxes: dict[int, Box] = {}
-    for index in indexes:
-        read(page, index, here)
-        boxes[index] = box.left, box.right, box.bottom, box.top
-    return boxes
+    wanted, page, read = list(indexes), text_page.raw, raw.FPDFText_GetLooseCharBox
+    found = (raw.FS_RECTF * len(wanted))()
+    first = found[0]
+    for index, at in zip(wanted, range(0, sizeof(found), sizeof(raw.FS_RECTF)), strict=True):
+        read(page, index, byref(first, at))
+    left, top, right, bottom = (memoryview(found).cast("B").cast("f").tolist()[side::4] for side in range(4))
+    return dict(zip(wanted, zip(left, right, bottom, top, strict=True), strict=True))
 
 
 def place_of(text_page: "PdfTextPage", index: int) -> GlyphPlace:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from kb_client.files.formats.pdf.characters import Box, place_of, read_boxes
@@ -34,6 +35,9 @@ _DIFFERENT_WIDTHS: Final = 0.02
 """Difference of the widths of letters, as a share of their height, up to which all are as wide."""
 _SAME_GAP: Final = 0.7
 """Smallest gap of a line whose words are spread, as a share of the widest one, at least."""
+_FIRST_LETTERS: Final = 16
+_FEW_WIDTHS: Final = 4
+"""Letters at the begin of a line, and widths that they have if others than those of one font of code are among them."""
 _LEAST_LETTERS: Final = 6
 _WIDTH_OF_LETTER: Final = 0.5
 _LEADING: Final = 1.2
@@ -189,11 +193,10 @@ def _measure(
         for (box, next_box), after in zip(pairwise(of_line), places[1:], strict=True)
         if next_box[0] - box[1] > WIDE_GAP * height
     ]
-    lefts, rights = [box[0] for box in of_line], [box[1] for box in of_line]
     begin, end = span
     shown = text[begin:end]
     begin, end = begin + len(shown) - len(shown.lstrip()), begin + len(shown.rstrip())
-    return LinePart(begin, end, min(lefts), max(rights), base, height, gaps)
+    return LinePart(begin, end, min(of_line)[0], max(map(itemgetter(1), of_line)), base, height, gaps)
 
 
 def _join_level(pieces: Sequence[LinePart]) -> Iterator[LinePart]:
@@ -271,6 +274,8 @@ def _is_spread(boxes: Sequence[Box], height: float) -> bool:
 def _is_code(text: str, boxes: Sequence[Box]) -> bool:
     """Return whether the letters of a line are as wide as each other."""
     if len(set(text)) < _LEAST_LETTERS:
+        return False
+    if len({round(box[1] - box[0], 1) for box in boxes[:_FIRST_LETTERS]}) > _FEW_WIDTHS:
         return False
     widths = sorted(box[1] - box[0] for box in boxes)
     tenth = len(widths) // 10

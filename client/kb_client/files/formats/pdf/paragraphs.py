@@ -19,7 +19,7 @@ _MARK_OF_ITEM: Final = re.compile(
 _NUMBER_OF_ITEM: Final = re.compile(r"\(?\d{1,3}[.)][ ]")
 _END_OF_SENTENCE: Final = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019\u00bb]*$")
 _HYPHEN: Final = re.compile(r"(?<=[^\W_])[-\u2010\u00ad\x02\ufffe]$")
-_MARK_OF_PDFIUM: Final = re.compile(r"[\x02\ufffe]$")
+_MARKS_OF_PDFIUM: Final = ("\x02", "\ufffe")
 _OPENING: Final = "([\"'\u201c\u2018\u201e\u00ab"
 _NO_SPACE_AFTER: Final = re.compile(r"(?<=\S)[/\u2014]$")
 _WIDE: Final = re.compile(r"[\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff60]")
@@ -95,12 +95,16 @@ def _units(lines: Sequence[Line], layout: "_TextLayout", rights: "Sequence[_Edge
             _append(unit, line)
             continue
         if unit is not None:
-            unit.text = _MARK_OF_PDFIUM.sub("-", unit.text)
-            yield unit
+            yield _ended(unit)
         unit = _JoinedLines(line.text, lines=[line])
     if unit is not None:
-        unit.text = _MARK_OF_PDFIUM.sub("-", unit.text)
-        yield unit
+        yield _ended(unit)
+
+
+def _ended(unit: _JoinedLines) -> _JoinedLines:
+    if unit.text.endswith(_MARKS_OF_PDFIUM):
+        unit.text = f"{unit.text[:-1]}-"
+    return unit
 
 
 def _append(unit: _JoinedLines, line: Line) -> None:
@@ -218,7 +222,7 @@ class _TextLayout:
         step = lines[-2].base - before.base if len(lines) > 1 else 0.0
         if step > 0 and before.base - line.base > _SAME_STEP * step:
             return False
-        if _MARK_OF_PDFIUM.search(before.text) and line.text[:1].islower():
+        if before.text.endswith(_MARKS_OF_PDFIUM) and line.text[:1].islower():
             return True
         if not _is_aligned(lines, line) or not _is_full(before, line, edge.right):
             return False

@@ -15,7 +15,7 @@ _FEW_PAGES: Final = 2
 _MIN_SHARE: Final = 0.4
 """Share of the pages on which a line without a number repeats. Left and right pages can have different headers."""
 _NUMBER: Final = re.compile(r"\d{1,6}")
-_CUT_WORD: Final = re.compile(r"[\x02\ufffe]$")
+_CUT_WORD: Final = ("\x02", "\ufffe")
 _NUMBER_AT_AN_END: Final = re.compile(r"^\d{1,6}(?!\S)|(?<!\S)\d{1,6}$|^[ivxlc]{1,9}$")
 _BESIDE_NUMBER: Final = re.compile(
     r"\W{0,3}(?:page|p\.|seite|s\.|pagina|p\u00e1gina|strona|sida|side)?[ ]?\0"
@@ -110,7 +110,7 @@ def _rows_of_tables(lines: Sequence[Line]) -> set[int]:
 def _edges(lines: Sequence[Line]) -> set[int]:
     """Return the positions of the highest and the lowest lines. The rest of a word is no line of its own."""
     by_height = sorted(range(len(lines)), key=lambda at: lines[at].base)
-    rests = {at + 1 for at, line in enumerate(lines) if _CUT_WORD.search(line.text)}
+    rests = {at + 1 for at, line in enumerate(lines) if line.text.endswith(_CUT_WORD)}
     return {*by_height[:_EDGE_LINES], *by_height[-_EDGE_LINES:]} - rests
 
 
