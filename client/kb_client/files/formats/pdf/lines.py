@@ -241,7 +241,7 @@ def _line_of(
         second=boxes[own[second]][0] if second in own else 0.0,
         cells=tuple(gap[2] for gap in piece.gaps),
         is_spread=bool(piece.gaps) and _is_spread([boxes[index] for index in own.values()], piece.height),
-        is_code=_is_code(shown, [boxes[index] for index in own.values()]),
+        is_code=_is_code(shown, list(own.values()), boxes),
     )
 
 
@@ -271,12 +271,12 @@ def _is_spread(boxes: Sequence[Box], height: float) -> bool:
     return min(words, default=0.0) >= _SAME_GAP * max(words, default=0.0)
 
 
-def _is_code(text: str, boxes: Sequence[Box]) -> bool:
+def _is_code(text: str, indexes: Sequence[int], boxes: Mapping[int, Box]) -> bool:
     """Return whether the letters of a line are as wide as each other."""
-    if len(set(text)) < _LEAST_LETTERS:
+    first = {round(boxes[index][1] - boxes[index][0], 1) for index in indexes[:_FIRST_LETTERS]}
+    if len(first) > _FEW_WIDTHS or len(set(text)) < _LEAST_LETTERS:
         return False
-    if len({round(box[1] - box[0], 1) for box in boxes[:_FIRST_LETTERS]}) > _FEW_WIDTHS:
-        return False
-    widths = sorted(box[1] - box[0] for box in boxes)
+    widths = sorted(boxes[index][1] - boxes[index][0] for index in indexes)
     tenth = len(widths) // 10
-    return widths[-tenth - 1] - widths[tenth] <= _DIFFERENT_WIDTHS * (boxes[0][3] - boxes[0][2])
+    _, _, bottom, top = boxes[indexes[0]]
+    return widths[-tenth - 1] - widths[tenth] <= _DIFFERENT_WIDTHS * (top - bottom)
