@@ -40,7 +40,7 @@ def main() -> None:
 
 
 async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    settings = {"KB_EMBEDDING_MODEL": "hash-64", "KB_ALLOW_PRIVATE_PROVIDERS": "true"}
+    settings = {"KB_EMBEDDING_MODEL": "hash-64", "KB_ALLOW_PRIVATE_ADDRESSES": "true"}
     async with Stack(folder, services=SERVICES, env=settings) as stack:
         [pid] = [server.pid for server in stack.servers if _CONSOLE in server.name]
         console = ConsoleUnderTest(stack.base_url, stack.api_key, stack.models_api_base)

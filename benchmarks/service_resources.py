@@ -44,7 +44,7 @@ SERVICES: Final = {
     "kb-console": "kb_console",
 }
 TAG: Final = "measured"
-OF_SITE: Final = {"KB_ALLOW_PRIVATE_PROVIDERS": "true", "KB_CRAWL_DELAY_S": "0"}
+OF_SITE: Final = {"KB_ALLOW_PRIVATE_ADDRESSES": "true", "KB_CRAWL_DELAY_S": "0"}
 """The web site is on this machine, and is read as fast as possible."""
 
 

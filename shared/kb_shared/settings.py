@@ -123,7 +123,7 @@ class EmbeddingSettings(CommonSettings):
     provider_keys: SecretStr | None = None
     """Keys that encrypt provider keys, secrets of webhooks and headers of MCP servers: `<key id>:<base64 of 32 bytes>`,
     joined by commas. The first one encrypts."""
-    allow_private_providers: bool = False
+    allow_private_addresses: bool = False
     """Permission for organizations to name addresses that are private or not https, of providers, webhooks, sources."""
     late_models: dict[str, str] = {}
     """Models of sentence-transformers for the `late` chunker: by name, the folder or the name at the hub."""

@@ -38,7 +38,7 @@ SETTINGS: Final = {
     "KB_DEFAULT_CHUNK_SIZE": str(CHUNK_SIZE),
     "KB_DEFAULT_CHUNK_OVERLAP": "0",
     # The web site is on this machine.
-    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+    "KB_ALLOW_PRIVATE_ADDRESSES": "true",
     "KB_CRAWL_DELAY_S": "0",
 }
 

@@ -18,7 +18,7 @@ SERVICES = ("kb_api", "kb_indexer", "kb_search", "kb_knowledge", "kb_knowledge.r
 SETTINGS = {
     "KB_EMBEDDING_MODEL": "hash-64",
     # A source reads a web site of the tests.
-    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+    "KB_ALLOW_PRIVATE_ADDRESSES": "true",
 }
 
 

@@ -26,7 +26,7 @@ SETTINGS = {
     "KB_RECONCILE_GRACE_S": "1",
     "KB_CHAT_PATIENCE_S": "2",
     # The receivers of webhooks are on this machine.
-    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+    "KB_ALLOW_PRIVATE_ADDRESSES": "true",
     # So that runs of sources wait for each other.
     "KB_SOURCE_RUNS_AT_ONCE": "1",
     # Of the attack on one organization's share.

@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("tests.e2e.operations")
 UNHURRIED = {
     **QUICK,
     # The receivers of webhooks are on this machine.
-    "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+    "KB_ALLOW_PRIVATE_ADDRESSES": "true",
     "KB_JOB_LEASE_S": "30",
     "KB_KAFKA_SESSION_TIMEOUT_MS": "15000",
     "KB_MAX_KNOWLEDGE_BASES": "1000",

@@ -39,7 +39,7 @@ async def neighbourhood(
             **QUICK,
             "KB_HTTP_MAX_CONNECTIONS": str(MAX_CONNECTIONS),
             # The attacker's provider is on this machine.
-            "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+            "KB_ALLOW_PRIVATE_ADDRESSES": "true",
             # Longer than any wait of a test: an answer of a chat model that ends before does so for another reason.
             "KB_CHAT_TIMEOUT_S": "120",
             "KB_CHAT_PATIENCE_S": "0.5",

@@ -53,7 +53,7 @@ async def test_the_public_pepper_is_refused_in_production(
 
 @pytest.mark.parametrize("service", [ApiSettings, IndexerSettings, SearchSettings])
 async def test_private_providers_are_refused_in_production(service: type[CommonSettings]) -> None:
-    assert "KB_ALLOW_PRIVATE_PROVIDERS" in await refusal_of(production(service, allow_private_providers=True))
+    assert "KB_ALLOW_PRIVATE_ADDRESSES" in await refusal_of(production(service, allow_private_addresses=True))
 
 
 @pytest.mark.parametrize("server", PUBLIC_SERVERS)
@@ -89,15 +89,15 @@ async def test_a_server_that_is_not_found_is_accepted_and_logged() -> None:
 async def test_all_settings_to_change_are_named_at_once_and_no_secret() -> None:
     reason = await refusal_of(
         production(
-            ApiSettings, api_key_pepper=PUBLIC_PEPPER, allow_private_providers=True, kafka=",".join(PUBLIC_SERVERS)
+            ApiSettings, api_key_pepper=PUBLIC_PEPPER, allow_private_addresses=True, kafka=",".join(PUBLIC_SERVERS)
         )
     )
-    assert set(re.findall(r"KB_[A-Z_]+", reason)) >= {"KB_API_KEY_PEPPER", "KB_ALLOW_PRIVATE_PROVIDERS", "KB_KAFKA"}
+    assert set(re.findall(r"KB_[A-Z_]+", reason)) >= {"KB_API_KEY_PEPPER", "KB_ALLOW_PRIVATE_ADDRESSES", "KB_KAFKA"}
     assert all(server in reason for server in PUBLIC_SERVERS)
     assert PUBLIC_PEPPER not in reason
 
 
 async def test_outside_of_production_nothing_is_refused() -> None:
     await check_settings(
-        ApiSettings(api_key_pepper=PUBLIC_PEPPER, allow_private_providers=True, kafka=PUBLIC_SERVERS[0])
+        ApiSettings(api_key_pepper=PUBLIC_PEPPER, allow_private_addresses=True, kafka=PUBLIC_SERVERS[0])
     )

@@ -244,7 +244,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
             api.database,
             models=models,
             key_ring=api.key_ring,
-            allow_private=api.settings.allow_private_providers,
+            allow_private=api.settings.allow_private_addresses,
         ),
     )
     return app
@@ -254,7 +254,7 @@ def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedd
     """Construct the parts that need no connection of their own."""
     life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s, detection=DimensionDetection(embedder))
     key_ring = create_key_ring(settings)
-    secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_providers)
+    secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_addresses)
     return KbApi(
         settings,
         database,
@@ -279,7 +279,7 @@ def _create_provider_checks(settings: ApiSettings, embedder: Embedder) -> Provid
         environment=os.environ,
         prices=settings.prices,
     )
-    chat = ChatProvider(private_addresses=settings.allow_private_providers)
+    chat = ChatProvider(private_addresses=settings.allow_private_addresses)
     return ProviderChecks(embedder, chat_models, chat, default_model=settings.embedding_model)
 
 

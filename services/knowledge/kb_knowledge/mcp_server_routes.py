@@ -43,7 +43,7 @@ async def create(
     database: Database, settings: Settings, keys: McpHeaderKeys, caller: Admin, *, body: CreateMcpServer
 ) -> McpServerView:
     """Add an MCP server that sources can read from. Its headers are stored encrypted and never returned."""
-    await require_address(body.url, field="url", allow_private=settings.allow_private_providers)
+    await require_address(body.url, field="url", allow_private=settings.allow_private_addresses)
     await require_quota(
         lambda: mcp_servers.count(database, caller.organization_id),
         settings.max_mcp_servers,
@@ -107,7 +107,7 @@ async def update(
             raise invalid_field(name, "must not be null")
     await mcp_servers.get(database, key)
     if body.url is not None:
-        await require_address(body.url, field="url", allow_private=settings.allow_private_providers)
+        await require_address(body.url, field="url", allow_private=settings.allow_private_addresses)
 
     async def store(session: MongoSession) -> McpServer:
         server = await mcp_servers.get(database, key, session=session)

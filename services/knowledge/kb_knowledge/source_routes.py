@@ -67,7 +67,7 @@ async def create(
 ) -> KnowledgeSourceView:
     """Create a source. Without `cron_expression`, it is read only when `POST .../run` asks for it."""
     organization_id, source_id, created_at = caller.organization_id, knowledge_sources.new_source_id(), now()
-    config = await check_config(database, organization_id, body.config, allow_private=settings.allow_private_providers)
+    config = await check_config(database, organization_id, body.config, allow_private=settings.allow_private_addresses)
     await require_quota(
         lambda: knowledge_sources.count(database, organization_id),
         settings.max_knowledge_sources,
@@ -161,7 +161,7 @@ async def update(
         if not isinstance(body.config, CONFIG_OF_KIND[kind]):
             raise invalid_field("config", f"must have the fields of {kind}; create a new source for another kind")
         config = await check_config(
-            database, key.organization_id, body.config, allow_private=settings.allow_private_providers
+            database, key.organization_id, body.config, allow_private=settings.allow_private_addresses
         )
 
     async def store(session: MongoSession) -> KnowledgeSource:

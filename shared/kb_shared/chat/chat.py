@@ -190,7 +190,7 @@ def create_chat(database: Database, settings: ChatSettings) -> Chat:
             prices=settings.prices,
         ),
         OrganizationKeys(database, create_key_ring(settings)),
-        ChatProvider(private_addresses=settings.allow_private_providers),
+        ChatProvider(private_addresses=settings.allow_private_addresses),
         charging=ChatCharging(database, Spending(database)),
         guard=ProviderGuard(
             CircuitBreaker(

@@ -48,7 +48,7 @@ def create_embedder(database: Database, settings: EmbeddingSettings, *, patience
     return Embedder(
         database,
         GuardedProvider(
-            Provider(timeout_s=settings.embedding_timeout_s, private_addresses=settings.allow_private_providers), guard
+            Provider(timeout_s=settings.embedding_timeout_s, private_addresses=settings.allow_private_addresses), guard
         ),
         OrganizationModels(database, catalogue, create_key_ring(settings)),
         spending=Spending(database),

@@ -36,8 +36,8 @@ async def _find_refusals(settings: ServerSettings) -> AsyncIterator[str]:
                 "the public default is a pepper of API keys: set KB_API_KEY_PEPPER to a secret, the same in all"
                 " services, and remove the default from KB_API_KEY_FORMER_PEPPERS and KB_API_KEY_NEXT_PEPPER"
             )
-    if isinstance(settings, EmbeddingSettings) and settings.allow_private_providers:
-        yield "KB_ALLOW_PRIVATE_PROVIDERS lets organizations reach your own network: turn it off"
+    if isinstance(settings, EmbeddingSettings) and settings.allow_private_addresses:
+        yield "KB_ALLOW_PRIVATE_ADDRESSES lets organizations reach your own network: turn it off"
     if (
         isinstance(settings, CommonSettings)
         and settings.uses_kafka

@@ -52,9 +52,9 @@ SETTINGS: Final = [
     ),
     PlantedMistake(
         "private-providers-in-production",
-        in_container("kb-search", lambda each: add_variable(each, "KB_ALLOW_PRIVATE_PROVIDERS", "on")),
+        in_container("kb-search", lambda each: add_variable(each, "KB_ALLOW_PRIVATE_ADDRESSES", "on")),
         SEARCH,
-        "KB_ALLOW_PRIVATE_PROVIDERS",
+        "KB_ALLOW_PRIVATE_ADDRESSES",
     ),
     PlantedMistake(
         "secret-in-manifest",

@@ -122,7 +122,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 @pytest.fixture(scope="session")
 async def private_api(api: KbApi) -> AsyncIterator[KbApi]:
     """Allow webhooks to have addresses of this machine."""
-    settings = api.settings.model_copy(update={"allow_private_providers": True})
+    settings = api.settings.model_copy(update={"allow_private_addresses": True})
     private = create_kb_api(settings, database=api.database, embedder=api.embedder)
     yield private
     await private.webhook_sender.close()

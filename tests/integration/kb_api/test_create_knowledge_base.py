@@ -354,7 +354,7 @@ async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_
 async def test_a_model_whose_answers_no_index_can_take_is_refused(
     api: KbApi, new_organization: NewOrganization, behaviour: Behaviour
 ) -> None:
-    settings = api.settings.model_copy(update={"allow_private_providers": True})
+    settings = api.settings.model_copy(update={"allow_private_addresses": True})
     embedder = create_embedder(api.database, settings, patience_s=0.2)
     deployed = create_kb_api(settings, database=api.database, embedder=embedder)
     transport = httpx.ASGITransport(create_app(deployed))

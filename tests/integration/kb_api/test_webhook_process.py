@@ -37,7 +37,7 @@ async def test_a_process_killed_between_delivery_and_record_delivers_again_under
         "KB_BOOTSTRAP_ADMIN_KEY": KEY,
         "KB_BOOTSTRAP_ORGANIZATION": ORGANIZATION,
         "KB_PROVIDER_KEYS": f"1:{base64.b64encode(bytes(32)).decode()}",
-        "KB_ALLOW_PRIVATE_PROVIDERS": "on",
+        "KB_ALLOW_PRIVATE_ADDRESSES": "on",
         "KB_FAILPOINT": "webhook.after_send",
     }
     service = Service("kb-api", package="kb_api", zygote=zygote, port=free_port(), log=tmp_path / "log", env=env)

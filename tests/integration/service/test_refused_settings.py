@@ -24,7 +24,7 @@ async def test_a_service_in_production_says_what_to_change_before_it_connects_an
         log=tmp_path / "log",
         env={
             "KB_ENVIRONMENT": "production",
-            "KB_ALLOW_PRIVATE_PROVIDERS": "on",
+            "KB_ALLOW_PRIVATE_ADDRESSES": "on",
             "KB_KAFKA": "93.184.215.14:9092",
             "KB_MONGO_URI": f"mongodb://127.0.0.1:{free_port()}",
         },

@@ -80,7 +80,7 @@ class SourceRunnerProcess:
 async def build(settings: RunnerSettings) -> AsyncIterator[SourceRunnerProcess]:
     """Construct the runner and its clients, which are closed on leaving."""
     database = mongo.connect(settings)
-    http = GuardedHttp(allow_private=settings.allow_private_providers)
+    http = GuardedHttp(allow_private=settings.allow_private_addresses)
     try:
         owner = str(uuid4())
         runner = _create_runner(settings, database, http, owner=owner)
@@ -96,7 +96,7 @@ async def build(settings: RunnerSettings) -> AsyncIterator[SourceRunnerProcess]:
 def _create_runner(settings: RunnerSettings, database: Database, http: GuardedHttp, *, owner: str) -> SourceRunner:
     keys = settings.provider_keys
     reader_settings = ReaderSettings(
-        allow_private=settings.allow_private_providers,
+        allow_private=settings.allow_private_addresses,
         crawl_delay_s=settings.crawl_delay_s,
         max_items=settings.source_max_items,
         page_limits=FetchLimits(),

@@ -42,7 +42,7 @@ class Runners:
         env = {
             "KB_MONGO_URI": self.mongo_uri,
             "KB_MONGO_DATABASE": self.sources.database.name,
-            "KB_ALLOW_PRIVATE_PROVIDERS": "on",
+            "KB_ALLOW_PRIVATE_ADDRESSES": "on",
             "KB_CRAWL_DELAY_S": "0",
             "KB_FAILPOINT": failpoint,
         }
