@@ -94,7 +94,7 @@ class ApiError(KbClientError):
         """Further fields of the problem, such as `run_id` or `allowed_models`."""
 
     def __str__(self) -> str:
-        fields = "".join(f"; {each.field}: {each.message}" for each in self.fields)
+        fields = "".join(f"; {each.field}: {each.message}" for each in self.fields if each.message not in self.detail)
         request = "" if self.request_id is None else f", request {self.request_id}"
         detail = self.detail.removesuffix(".") if fields else self.detail
         return f"{detail}{fields} ({self.slug or 'status'} {self.status}{request})"

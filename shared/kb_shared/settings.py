@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from kb_shared.chat.models import is_allowed
 from kb_shared.kafka_connection.connection import (
     DEFAULT_BOOTSTRAP_SERVERS,
     Compression,
@@ -160,6 +161,8 @@ class KnowledgeBaseSettings(EmbeddingSettings):
 class ChatSettings(EmbeddingSettings):
     """Settings of services that call chat models."""
 
+    chat_model: str = "gpt-4o-mini"
+    """Model of a prompt, agent, run or check-in that names none."""
     chat_timeout_s: float = 60.0
     """Time limit of one call, until the end of its answer."""
     chat_patience_s: float = 10.0
@@ -177,6 +180,12 @@ class ChatSettings(EmbeddingSettings):
         if not names:
             raise ValueError("name at least one chat model, or leave it unset to allow all")
         return names
+
+    @model_validator(mode="after")
+    def _default_model_is_allowed(self) -> Self:
+        if self.chat_models is not None and not is_allowed(self.chat_model, self.chat_models):
+            raise ValueError("KB_CHAT_MODEL names a model that KB_CHAT_MODELS does not allow: change one of them")
+        return self
 
 
 class HttpSettings(CommonSettings):

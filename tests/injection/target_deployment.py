@@ -10,11 +10,12 @@ import httpx
 from kb_contracts.knowledge.entities import Entity
 from kb_contracts.knowledge.graph import PIECE_ID_PROPERTY, GraphEdge, GraphNode
 from kb_local.model_server.hash_model import vector_of
-from kb_shared.embedding.models import EmbeddingModel, InputType
+from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.provider import Provider
 from kb_shared.mongo import entities, knowledge_graph
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vector import Vector
+from kb_shared.providers.known_providers import InputType
 from tests.injection.attacks import Attack
 from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ModelTurn, ObedientModel
 from tests.integration.runs.projection import hear_of_text

@@ -111,8 +111,8 @@ MUTANTS: Final = (
     Mutant(
         "import-takes-unknown-models",
         _IMPORT,
-        old="        if is_unknown_model(model, chunker_type=configuration.chunker_type):\n",
-        new="        if False:\n",
+        old="        if is_unknown_model(model, chunker_type=configuration.chunker_type) and not",
+        new="        if False and not",
         caught_by=in_file(_TESTS, "test_what_the_organization_can_not_take_is_refused"),
     ),
     Mutant(

@@ -27,10 +27,16 @@ _PROVIDER: Final = {
 class PutLlmProvider(StrictModel):
     model_config = example({"api_key": "sk-...", "requests_per_minute": 500})
 
-    api_key: ProviderApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
+    api_key: ProviderApiKey | None = Field(
+        default=None,
+        description="Key of the provider. It is stored encrypted and never returned. Only a server with an `api_base` "
+        "may need none.",
+    )
     api_base: ApiBase | None = Field(
         default=None,
-        description="Address of the provider, only for `azure` (required) and `openai` (optional): https and public.",
+        description="Address of a server: required for `ollama`, `vllm`, `openai-compatible` and `azure`, possible for "
+        "`openai`, with or without `/v1`. It must be https and public unless the deployment allows private addresses "
+        "(`KB_ALLOW_PRIVATE_ADDRESSES`).",
     )
     requests_per_minute: PerMinute | None = Field(
         default=None, description="Limit of requests a minute to the provider; null: no limit."
@@ -70,7 +76,7 @@ class CheckLlmProvider(StrictModel):
         min_length=1,
         max_length=200,
         description="Embedding or chat model of the provider to call. Default: its cheapest embedding model, or else "
-        "its cheapest chat model.",
+        "its cheapest chat model; of a server with an `api_base`, the first chat model that it lists.",
     )
 
 
@@ -92,6 +98,20 @@ class ChatAbilities(BaseModel):
     refused_options: list[str] = Field(description="Options of a request that the server refuses; they are left out.")
 
 
+class ServedModel(BaseModel):
+    model_config = example({"name": "llama3.1:8b", "max_input_tokens": 4096})
+
+    name: str = Field(description="Name of the model at its server.")
+    max_input_tokens: int | None = Field(description="Tokens that it reads at once; null if the server does not say.")
+
+
+class EmbeddingAbilities(BaseModel):
+    model_config = example({"dimensions": 768, "max_input_tokens": 2048})
+
+    dimensions: int = Field(description="Dimensions of its vectors.")
+    max_input_tokens: int | None = Field(description="Tokens of a text that it reads; null if the server does not say.")
+
+
 class ProviderCheckView(BaseModel):
     model_config = example(
         {
@@ -104,11 +124,14 @@ class ProviderCheckView(BaseModel):
             },
             "duration_s": 0.31,
             "abilities": None,
+            "embeddings": None,
+            "models": [],
+            "advice": [],
         }
     )
 
     provider: str
-    model: str = Field(description="Model that was called.")
+    model: str = Field(description="Model that was called; empty if a server lists none to call.")
     ok: bool = Field(description="Whether the provider has answered.")
     error: DocumentError | None = Field(
         description="What is wrong, with a type as in errors of documents; null if nothing is."
@@ -116,6 +139,15 @@ class ProviderCheckView(BaseModel):
     duration_s: float = Field(description="Seconds until the answer.")
     abilities: ChatAbilities | None = Field(
         default=None, description="What a chat model that has answered can do; null for other models."
+    )
+    embeddings: EmbeddingAbilities | None = Field(
+        default=None, description="What is known of the vectors of a model; null if it gives none."
+    )
+    models: list[ServedModel] = Field(
+        default=[], description="Models that a server with an `api_base` lists, the first hundred."
+    )
+    advice: list[str] = Field(
+        default=[], description="What follows from that which does not work, and what to do: one sentence each."
     )
 
 

@@ -76,6 +76,8 @@ from kb_shared.mongo import outbox, schema_version
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.mongo.work_watch import WatchedCollections, WorkWatch
+from kb_shared.providers.openai_server import OpenAIServers
+from kb_shared.providers.organization_keys import check_default_model
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.service import process
 
@@ -252,6 +254,7 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
 
 def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
     """Construct the parts that need no connection of their own."""
+    check_default_model("KB_EMBEDDING_MODEL", settings.embedding_model, embedder.models.catalogue)
     life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s, detection=DimensionDetection(embedder))
     key_ring = create_key_ring(settings)
     secrets, sender = WebhookSecrets(key_ring), WebhookSender(allow_private=settings.allow_private_addresses)
@@ -280,7 +283,8 @@ def _create_provider_checks(settings: ApiSettings, embedder: Embedder) -> Provid
         prices=settings.prices,
     )
     chat = ChatProvider(private_addresses=settings.allow_private_addresses)
-    return ProviderChecks(embedder, chat_models, chat, default_model=settings.embedding_model)
+    servers = OpenAIServers(private_addresses=settings.allow_private_addresses)
+    return ProviderChecks(embedder, chat_models, chat, servers=servers, default_model=settings.embedding_model)
 
 
 @asynccontextmanager

@@ -1,12 +1,12 @@
 """Pauses and resumes a provider for an organization. Documents that need it wait; searches and runs go on."""
 
-from kb_shared.embedding.models import LOCAL, PROVIDERS
 from kb_shared.errors import NotFound
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import index_jobs, provider_pauses
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.provider_pauses import ProviderPause
 from kb_shared.mongo.stored_time import now
+from kb_shared.providers.known_providers import LOCAL, PROVIDERS
 
 
 async def pause_provider(database: Database, caller: Caller, provider: str) -> ProviderPause:

@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from kb_shared.embedding.models import PROVIDERS
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
@@ -15,12 +14,18 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.mongo.stored_time import now
-from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
+from kb_shared.providers.known_providers import NEED_ADDRESS, OWN_SERVERS, PROVIDERS, WITHOUT_KEY, canonical_address
+from kb_shared.providers.public_addresses import HOW_TO_ALLOW, NotPublic, public_addresses_of
 from kb_shared.secrets.key_ring import KeyRing, Unreadable
 
 MIN_CHARACTERS_TO_SHOW_END: Final = 16
 """Length from which the last four characters of a key are shown."""
 _AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_EXAMPLES: Final = {
+    "ollama": "http://127.0.0.1:11434",
+    "openai-compatible": "https://models.example.com/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+}
 _RETRIED_WITH_A_NEW_KEY: Final = ("provider_auth", "provider_key_missing", "provider_quota", "rate_limited")
 """Errors of index jobs that a new key may fix."""
 
@@ -49,7 +54,7 @@ class ProviderKeys:
         caller: Caller,
         provider: str,
         *,
-        api_key: str,
+        api_key: str | None,
         api_base: str | None,
         requests_per_minute: int | None,
         tokens_per_minute: int | None,
@@ -65,12 +70,17 @@ class ProviderKeys:
                 "provider-keys-not-available",
                 "This deployment stores no provider keys of organizations; ask your operator to set KB_PROVIDER_KEYS.",
             )
+        address = await self._check_address(provider, api_base)
+        if api_key is None:
+            if provider not in OWN_SERVERS or address is None:
+                raise invalid_field("api_key", "must be given: only a server with an `api_base` may need no key")
+            api_key = WITHOUT_KEY
         kept = LlmProvider(
             organization_id=caller.organization_id,
             provider=provider,
             sealed=self._key_ring.seal(api_key, organization_id=caller.organization_id, provider=provider),
             api_key_last4=api_key[-4:] if len(api_key) >= MIN_CHARACTERS_TO_SHOW_END else None,
-            api_base=await self._check_address(provider, api_base),
+            api_base=address,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
             updated_at=now(),
@@ -101,31 +111,35 @@ class ProviderKeys:
         if api_base is None:
             if provider == "azure":
                 raise invalid_field("api_base", "must be the address of your Azure OpenAI resource")
+            if provider in NEED_ADDRESS:
+                raise invalid_field("api_base", f"must be the address of your server, such as {_EXAMPLES[provider]}")
             return None
         if needed is None:
             raise invalid_field("api_base", "must be left out: this provider has a fixed address")
-        address = api_base.rstrip("/")
-        if not self._allow_private and not await _is_public(provider, address):
-            raise invalid_field("api_base", "must be an https address of a public server")
-        return address
+        try:
+            parts = urlsplit(api_base.strip())
+            host, port = parts.hostname or "", parts.port or 443
+        except ValueError:
+            parts, host, port = urlsplit(""), "", 0
+        if parts.scheme not in {"http", "https"} or not host:
+            raise invalid_field("api_base", "must be a complete address, which begins with http:// or https://")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise invalid_field("api_base", "must be an address without a user name, a password, `?` and `#`")
+        if not self._allow_private:
+            await _require_public(provider, parts.scheme, host=host, port=port)
+        return canonical_address(provider, api_base)
 
 
-async def _is_public(provider: str, address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname or "", parts.port or 443
-    except ValueError:
-        return False
-    plain = not (parts.username or parts.password or parts.query or parts.fragment)
-    if parts.scheme != "https" or not host or not plain:
-        return False
+async def _require_public(provider: str, scheme: str, *, host: str, port: int) -> None:
     if provider == "azure" and not host.endswith(_AZURE_HOSTS):
-        return False
+        raise invalid_field("api_base", f"must be an address of Azure, which ends in {' or '.join(_AZURE_HOSTS)}")
     try:
-        await public_addresses_of(host, port)
+        if scheme == "https":
+            await public_addresses_of(host, port)
+            return
     except NotPublic:
-        return False
-    return True
+        pass
+    raise invalid_field("api_base", f"must be an https address of a public server; {HOW_TO_ALLOW}")
 
 
 async def reseal_keys(database: Database, key_ring: KeyRing | None) -> None:

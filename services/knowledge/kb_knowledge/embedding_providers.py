@@ -1,6 +1,6 @@
 """Names the provider of an embedding model, as the chunks of entries show it."""
 
-from kb_shared.embedding.models import LOCAL, ModelCatalogue
+from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.errors import UnknownModel
 
 
@@ -11,7 +11,7 @@ class EmbeddingProviders:
     def label(self, model: str) -> str:
         """Return provider and model, such as `openai/text-embedding-3-small`."""
         try:
-            provider = self._catalogue.provider_of(model) or LOCAL
+            provider = self._catalogue.provider_of(model)
         except UnknownModel:
             # The operator has removed it since.
             return model

@@ -1,8 +1,7 @@
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from kb_shared.chat.models import is_allowed
 from kb_shared.settings import ChatSettings, HttpSettings
 
 
@@ -20,8 +19,6 @@ class SearchSettings(ChatSettings, HttpSettings):
     searches_per_minute_of_organization: int = Field(default=30_000, ge=0)
     runs_per_minute_of_key: int = Field(default=1_200, ge=0)
     runs_per_minute_of_organization: int = Field(default=6_000, ge=0)
-    chat_model: str = "gpt-4o-mini"
-    """Model of a prompt, agent or run that names none."""
     run_max_tokens: int = 100_000
     """Tokens of one run, prompts and completions together."""
     run_max_output_tokens: int = Field(default=4_000, ge=1)
@@ -46,9 +43,3 @@ class SearchSettings(ChatSettings, HttpSettings):
     """Limit per organization; 0, here and below: no limit."""
     max_agents: int = Field(default=1_000, ge=0)
     max_threads: int = Field(default=100_000, ge=0)
-
-    @model_validator(mode="after")
-    def _default_model_is_allowed(self) -> Self:
-        if self.chat_models is not None and not is_allowed(self.chat_model, self.chat_models):
-            raise ValueError("KB_CHAT_MODEL names a model that KB_CHAT_MODELS does not allow: change one of them")
-        return self

@@ -14,7 +14,7 @@ from kb_shared.errors import AnswerWithheld, ProviderUnavailable
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo.database import Database
 from kb_shared.providers.circuit_breaker import CircuitBreaker
-from kb_shared.providers.organization_keys import OrganizationKeys
+from kb_shared.providers.organization_keys import OrganizationKeys, check_default_model
 from kb_shared.providers.provider_guard import GuardedModel, ProviderGuard, guarded_model
 from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.settings import ChatSettings
@@ -64,9 +64,8 @@ class Chat:
             ProviderKeyMissing: there is no key of its provider, or it can't be read.
             UnknownPrice: the organization has a budget in money, and the price of the model is not known.
         """
-        provider = self.catalogue.provider_of(name)
-        access = None if provider is None else await self._keys.find(organization_id, provider)
-        model = self.catalogue.get(name, access)
+        reached = await self._keys.reach(organization_id, name, self.catalogue)
+        model = self.catalogue.get(name, reached.access, provider=reached.provider)
         await self._charging.check_price(organization_id, model)
         return model
 
@@ -180,15 +179,17 @@ class _HeardText:
 
 
 def create_chat(database: Database, settings: ChatSettings) -> Chat:
-    """Construct it; close it when the service stops. Raises UnusableKeyRing."""
+    """Construct it; close it when the service stops. Raises UnusableKeyRing, Misconfigured."""
+    catalogue = ChatCatalogue(
+        bundled_chat_models(),
+        local_models_api_base=settings.local_models_api_base,
+        environment=os.environ,
+        allowed=settings.chat_models,
+        prices=settings.prices,
+    )
+    check_default_model("KB_CHAT_MODEL", settings.chat_model, catalogue)
     return Chat(
-        ChatCatalogue(
-            bundled_chat_models(),
-            local_models_api_base=settings.local_models_api_base,
-            environment=os.environ,
-            allowed=settings.chat_models,
-            prices=settings.prices,
-        ),
+        catalogue,
         OrganizationKeys(database, create_key_ring(settings)),
         ChatProvider(private_addresses=settings.allow_private_addresses),
         charging=ChatCharging(database, Spending(database)),

@@ -1,27 +1,35 @@
 """Lists the chat models and how each is called. Providers have one key and address for embeddings and chat.
 
-The catalogue is closed: those of `PROVIDERS` that LiteLLM's bundled list knows, and the local ones, which are no
-language models: one for demonstrations and the scripted ones of tests.
+The catalogue has those of `PROVIDERS` that LiteLLM's bundled list knows, and the local ones, which are no language
+models: one for demonstrations and the scripted ones of tests. A server of one's own has models of any name besides.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
 from kb_contracts.api.chat_models import DEMO_MODEL
-from kb_shared.embedding.models import (
-    LOCAL,
-    OPENAI_API_BASE,
-    PROVIDERS,
-    access_of_environment,
-    fingerprint,
-    has_environment_key,
-)
 from kb_shared.errors import ModelNotAllowed, UnknownModel
 from kb_shared.prices import Prices, nano_usd
 from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
+from kb_shared.providers.known_providers import (
+    LOCAL,
+    OPENAI,
+    OPENAI_API_BASE,
+    OWN_SERVERS,
+    RUN_BY_THEIR_USERS,
+    access_of_environment,
+    fingerprint,
+    fingerprint_of_server,
+    has_environment_address,
+    has_environment_key,
+    listed_models,
+    name_at_server,
+    provider_of_prefix,
+    unknown_model,
+)
 
 _OUTPUT_TOKENS_OF_ALL: Final = 4_096
 """Completion tokens of a model that LiteLLM does not know."""
@@ -117,24 +125,42 @@ class ChatCatalogue:
         `allowed` are names or patterns of the models that may be used, as in `is_allowed`; `prices` of the deployment
         come before those of `bundled`.
         """
-        self._bundled = bundled
+        self._bundled = listed_models(bundled)
         self._local_api_base = local_models_api_base
         self._environment = environment
         self._allowed = allowed
         self._prices = prices or Prices()
 
-    def provider_of(self, name: str) -> str | None:
-        """Return the provider whose key a model takes; None of a local one, which takes none.
+    def provider_of(self, name: str) -> str:
+        """Return the provider that the name of a model says; `local` of one of this deployment.
 
         Raises:
             ModelNotAllowed: organizations may not use it here, whether it exists or not.
             UnknownModel: nothing is called so.
         """
-        self._check_allowed(name)
-        return None if self._is_local(name) else self._bundled_model(name).provider
+        if (named := self.find_provider(name)) is None:
+            raise unknown_model("chat", name)
+        return named
 
-    def get(self, name: str, access: Access | None = None) -> ChatModel:
+    def find_provider(self, name: str) -> str | None:
+        """Return the provider that the name of a model says; None if only a server of one's own can have it.
+
+        Raises ModelNotAllowed.
+        """
+        self._check_allowed(name)
+        if self._is_local(name):
+            return LOCAL
+        bundled = self._bundled.get(name)
+        return provider_of_prefix(name) if bundled is None else bundled.provider
+
+    def is_listed(self, provider: str, name: str) -> bool:
+        """Return whether the list says of a provider that it has the model."""
+        return self._described_by(provider, name) is not None
+
+    def get(self, name: str, access: Access | None = None, *, provider: str | None = None) -> ChatModel:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
+
+        `provider` is the one that has it; None: the one that the name says.
 
         Raises:
             ModelNotAllowed: organizations may not use it here.
@@ -144,28 +170,43 @@ class ChatCatalogue:
         self._check_allowed(name)
         if self._is_local(name):
             return self._local(name)
-        bundled = self._bundled_model(name)
-        used = access or access_of_environment(name, bundled.provider, self._environment)
-        compatible = bundled.provider == "openai"
+        asked = provider or self.provider_of(name)
+        used = access or access_of_environment(name, asked, self._environment)
+        bundled = self._described_by(asked, name)
+        if bundled is None and (asked not in OWN_SERVERS or used.api_base is None):
+            raise unknown_model("chat", name)
+        return replace(self._of_provider(name, bundled or _of_own_server(asked), used), access=access)
+
+    def _of_provider(self, name: str, bundled: BundledChatModel, access: Access) -> ChatModel:
+        compatible = bundled.provider in OWN_SERVERS
         # Without an address, LiteLLM would use its own default address of this route.
-        api_base = used.api_base or (OPENAI_API_BASE if compatible else None)
+        api_base = access.api_base or (OPENAI_API_BASE if bundled.provider == OPENAI else None)
+        at_server = name_at_server(name) if compatible else name
         listed = (bundled.usd_per_prompt_token, bundled.usd_per_completion_token)
         of_prompt, of_completion = self._prices.of_chat(name, listed=listed)
         return ChatModel(
             name=name,
-            label=name,
-            route=OPENAI_COMPATIBLE + name if compatible else name,
+            # Names of own servers are as many as their users want.
+            label=name if name in self._bundled else bundled.provider,
+            route=OPENAI_COMPATIBLE + at_server if compatible else name,
             api_base=api_base,
-            api_key=used.api_key,
+            api_key=access.api_key,
             max_input_tokens=bundled.max_input_tokens,
-            max_output_tokens=bundled.max_output_tokens or _OUTPUT_TOKENS_OF_ALL,
+            max_output_tokens=bundled.max_output_tokens,
             usd_per_prompt_token=of_prompt,
             usd_per_completion_token=of_completion,
             takes_schema=bundled.takes_schema,
             reasons=bundled.reasons,
-            fingerprint=fingerprint(bundled.provider, api_base or "", name),
-            access=access,
+            fingerprint=fingerprint_of_server(str(api_base), at_server)
+            if compatible
+            else fingerprint(bundled.provider, api_base or "", name),
         )
+
+    def _described_by(self, provider: str, name: str) -> BundledChatModel | None:
+        found = self._bundled.get(name) or self._bundled.get(name_at_server(name))
+        if found is None or found.provider != provider:
+            return None
+        return replace(found, max_output_tokens=found.max_output_tokens or _OUTPUT_TOKENS_OF_ALL)
 
     def described(self) -> list[ChatModelDescription]:
         """Return all models that organizations may use here, by name; those of tests are not among them."""
@@ -179,7 +220,6 @@ class ChatCatalogue:
                 takes_schema=model.takes_schema,
             )
             for name, model in self._bundled.items()
-            if model.provider in PROVIDERS
         ]
         if self._local_api_base is not None:
             free = self._prices.of_chat(DEMO_MODEL, listed=(0.0, 0.0))
@@ -191,6 +231,14 @@ class ChatCatalogue:
         """Return whether the environment has all keys of `provider`."""
         return has_environment_key(provider, self._environment)
 
+    def environment_access(self, provider: str) -> Access:
+        """Return the deployment's own access to a provider. Raises ProviderKeyMissing."""
+        return access_of_environment(provider, provider, self._environment)
+
+    def has_address(self, provider: str) -> bool:
+        """Return whether the environment says where a server with any models is."""
+        return has_environment_address(provider, self._environment)
+
     def cheapest_of(self, provider: str) -> str | None:
         """Return the model of `provider` whose prompts cost least; None if it has no model with a known price."""
         prices = [(each.usd[0], each.name) for each in self.described() if each.provider == provider]
@@ -199,12 +247,6 @@ class ChatCatalogue:
     def _check_allowed(self, name: str) -> None:
         if self._allowed is not None and not is_allowed(name, self._allowed):
             raise ModelNotAllowed(f"{name!r} is none of the chat models of KB_CHAT_MODELS", allowed=self._allowed)
-
-    def _bundled_model(self, name: str) -> BundledChatModel:
-        bundled = self._bundled.get(name)
-        if bundled is None or bundled.provider not in PROVIDERS:
-            raise UnknownModel(f"no chat model is called {name!r}")
-        return bundled
 
     def _is_local(self, name: str) -> bool:
         return name == DEMO_MODEL or _SCRIPTED_MODEL.fullmatch(name) is not None
@@ -228,6 +270,12 @@ class ChatCatalogue:
             takes_schema=True,
             fingerprint=fingerprint("local", "", name),
         )
+
+
+def _of_own_server(provider: str) -> BundledChatModel:
+    """Describe a model of which nothing is known but who runs it."""
+    price = 0.0 if provider in RUN_BY_THEIR_USERS else None
+    return BundledChatModel(provider, None, None, price, price, takes_schema=True)
 
 
 def is_allowed(name: str, allowed: Sequence[str]) -> bool:

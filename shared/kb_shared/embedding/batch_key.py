@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
-from kb_shared.embedding.models import EmbeddingModel, InputType
+from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.mongo.embedding_cache import LIFETIME, VectorSpace
 from kb_shared.providers.access import Access
+from kb_shared.providers.known_providers import InputType
 
 SHORT_LIFETIME: Final = timedelta(days=7)
 """Lifetime of vectors of queries, which seldom repeat, and of dimension probes, to notice a changed provider."""

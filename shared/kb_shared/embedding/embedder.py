@@ -155,14 +155,14 @@ class Embedder:
         """Return the estimated tokens of the text that `detect_dimensions` embeds."""
         return estimate_text_tokens([_DIMENSION_PROBE])
 
-    async def ask_unguarded(self, organization_id: str, model: str, text: str) -> None:
+    async def ask_unguarded(self, organization_id: str, model: str, text: str) -> Vector:
         """Ask the model for one vector, in spite of open circuits and used-up limits. Nothing is stored or charged.
 
         Raises:
             UnknownModel, ProviderKeyMissing, ProviderUnavailable, ProviderRefused, TimedOut.
         """
         reached = await self.models.get(organization_id, model)
-        await self._provider.ask_unguarded(text, reached)
+        return await self._provider.ask_unguarded(text, reached)
 
     async def find_dimensions(self, *, model: str, purpose: Purpose) -> int | None:
         """Return the dimensions that `detect_dimensions` found in the last days; None if it has to ask the model.
@@ -249,7 +249,7 @@ class Embedder:
     async def _check_not_paused(self, model: EmbeddingModel, purpose: Purpose) -> None:
         """Raise ProviderPaused for the documents of a KB. Searches, and the creation of a KB, go on."""
         if purpose.operation == "index" and purpose.kb_id is not None:
-            await self._paused.check(purpose.organization_id, self.models.provider_of(model.name))
+            await self._paused.check(purpose.organization_id, model.provider)
 
     async def _reserve(
         self, bucket: Bucket, texts: Collection[str], *, model: EmbeddingModel, purpose: Purpose

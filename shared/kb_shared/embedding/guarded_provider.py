@@ -7,13 +7,14 @@ from typing import Final
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.batch_key import BatchKey
-from kb_shared.embedding.models import EmbeddingModel, InputType
+from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.provider import Provider
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.mongo.vector import Vector
+from kb_shared.providers.known_providers import InputType
 from kb_shared.providers.provider_guard import GuardedModel, ProviderGuard, guarded_model
 
 QUERIES: Final = "queries/"
@@ -49,9 +50,9 @@ class GuardedProvider:
             may_repeat=may_repeat,
         )
 
-    async def ask_unguarded(self, text: str, model: EmbeddingModel) -> None:
+    async def ask_unguarded(self, text: str, model: EmbeddingModel) -> Vector:
         """Ask once for the vector of a text, whatever circuits and limits say. Raises as `Provider.embed`."""
-        await self._provider.embed([text], model=model, dimensions=None, input_type="query")
+        return (await self._provider.embed([text], model=model, dimensions=None, input_type="query"))[0]
 
     async def reserve(self, bucket: Bucket, *, requests: int, tokens: int) -> None:
         """Wait until the limits of a KB allow this. Raises Parked if that takes too long."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kb_shared.embedding.late_text import LateText
-from kb_shared.embedding.models import InputType
 from kb_shared.mongo.vector import Vector
+from kb_shared.providers.known_providers import InputType
 
 _SPECIAL_TOKENS: Final = 8
 """Room that is left in a model's input for those it adds itself, and for a cut that changes how words split."""

@@ -1,24 +1,39 @@
 """Lists the embedding models, and turns the name that a user gives into a call of LiteLLM.
 
-The catalogue is closed: the local models, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
-bundled list knows. A provider is reached with the key of the environment, or with an organization's own
-(`organization_models`). OpenAI, and whatever speaks its API, is asked without LiteLLM (`providers/openai_server.py`).
+The catalogue has the local models, the deployment's late models, and those of `PROVIDERS` that LiteLLM's bundled list
+knows. A server of one's own has models of any name besides. A provider is reached with the key of the environment, or
+with an organization's own (`organization_models`). OpenAI, and whatever speaks its API, is asked without LiteLLM
+(`providers/openai_server.py`).
 """
 
-import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
-from kb_shared.errors import ProviderKeyMissing, UnknownModel
+from kb_shared.errors import UnknownModel
 from kb_shared.prices import EmbeddingPrice, Prices
 from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
+from kb_shared.providers.known_providers import (
+    LOCAL,
+    OPENAI,
+    OPENAI_API_BASE,
+    OWN_SERVERS,
+    PROVIDERS,
+    RUN_BY_THEIR_USERS,
+    InputType,
+    access_of_environment,
+    fingerprint,
+    fingerprint_of_server,
+    has_environment_address,
+    has_environment_key,
+    listed_models,
+    name_at_server,
+    provider_of_prefix,
+    unknown_model,
+)
 
-InputType = Literal["document", "query"]
-
-OPENAI_API_BASE: Final = "https://api.openai.com/v1"
 MAX_DIMENSIONS: Final = 8192
 """Limit of dimensions: an Atlas index takes no more."""
 
@@ -36,7 +51,6 @@ class BundledModel:
     """Price of a token; None if the list has none."""
 
 
-LOCAL: Final = "local"
 LOCAL_MODELS: Final[Mapping[str, BundledModel]] = {
     "all-MiniLM-L6-v2": BundledModel(LOCAL, max_input_tokens=256, dimensions=384),
     "use-multilingual-v3": BundledModel(LOCAL, max_input_tokens=512, dimensions=512),
@@ -64,6 +78,8 @@ class EmbeddingModel:
     """Name as the user gave it."""
     label: str
     """Label in metrics, from a closed set."""
+    provider: str
+    """Name of the provider; `local` for models that this deployment serves itself."""
     route: str
     """Model name as LiteLLM expects it."""
     api_base: str | None
@@ -98,33 +114,6 @@ class EmbeddingModel:
         return None if self.price is None else self.price.nano_usd(tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class _ProviderEnvironment:
-    """A provider that LiteLLM has a route of its own for."""
-
-    keys: Sequence[str]
-    """Environment variables that must be set, the key itself first."""
-    address: str | None = None
-    """Environment variable that says where the deployment is."""
-    input_types: Mapping[InputType, str] = field(default_factory=dict)
-
-
-PROVIDERS: Final[Mapping[str, _ProviderEnvironment]] = {
-    "anthropic": _ProviderEnvironment(["ANTHROPIC_API_KEY"]),
-    "azure": _ProviderEnvironment(["AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"], address="AZURE_API_BASE"),
-    "cohere": _ProviderEnvironment(
-        ["COHERE_API_KEY"], input_types={"document": "search_document", "query": "search_query"}
-    ),
-    "fireworks_ai": _ProviderEnvironment(["FIREWORKS_AI_API_KEY"]),
-    "gemini": _ProviderEnvironment(["GEMINI_API_KEY"]),
-    "mistral": _ProviderEnvironment(["MISTRAL_API_KEY"]),
-    "nebius": _ProviderEnvironment(["NEBIUS_API_KEY"]),
-    "openai": _ProviderEnvironment(["OPENAI_API_KEY"], address="OPENAI_API_BASE"),
-    "together_ai": _ProviderEnvironment(["TOGETHERAI_API_KEY"]),
-    "voyage": _ProviderEnvironment(["VOYAGE_API_KEY"], input_types={"document": "document", "query": "query"}),
-}
-
-
 class ModelCatalogue:
     """The models of this deployment by the name users give."""
 
@@ -146,14 +135,16 @@ class ModelCatalogue:
             late_models: by name, where each is loaded from.
             prices: of the deployment, which come before those of `bundled`.
         """
-        self._bundled = bundled
+        self._bundled = listed_models(bundled)
         self._local_api_base = local_models_api_base
         self._environment = environment
         self._late = late_models or {}
         self._prices = prices or Prices()
 
-    def get(self, name: str, access: Access | None = None) -> EmbeddingModel:
+    def get(self, name: str, access: Access | None = None, *, provider: str | None = None) -> EmbeddingModel:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
+
+        `provider` is the one that has it; None: the one that the name says.
 
         Raises:
             UnknownModel: nothing is called so, or it is local and no local models are served.
@@ -163,22 +154,41 @@ class ModelCatalogue:
             return replace(_late(name, self._late[name]), price=self._price(name, 0.0))
         if local := LOCAL_MODELS.get(name):
             return self._local(name, label=name, dimensions=local.dimensions, max_input_tokens=local.max_input_tokens)
-        if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_DIMENSIONS:
-            return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
-        bundled = self._bundled_model(name)
-        used = access or access_of_environment(name, bundled.provider, self._environment)
+        if dimensions := _dimensions_of_hash(name):
+            return self._local(name, label="hash", dimensions=dimensions, max_input_tokens=None)
+        asked = provider or self.provider_of(name)
+        used = access or access_of_environment(name, asked, self._environment)
+        bundled = self._described_by(asked, name)
+        if bundled is None and (asked not in OWN_SERVERS or used.api_base is None):
+            raise unknown_model("embedding", name)
+        bundled = bundled or BundledModel(asked, None, None, 0.0 if asked in RUN_BY_THEIR_USERS else None)
         price = self._price(name, bundled.usd_per_token)
         return replace(self._of_provider(name, bundled, used), access=access, price=price)
 
-    def provider_of(self, name: str) -> str | None:
-        """Return the provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
-        if name in self._late or name in LOCAL_MODELS or _HASH_MODEL.fullmatch(name):
-            return None
-        return self._bundled_model(name).provider
+    def provider_of(self, name: str) -> str:
+        """Return the provider that the name of a model says; `local` of one of this deployment. Raises UnknownModel."""
+        if (named := self.find_provider(name)) is None:
+            raise unknown_model("embedding", name)
+        return named
+
+    def find_provider(self, name: str) -> str | None:
+        """Return the provider that the name of a model says; None if only a server of one's own can have it."""
+        if name in self._late or name in LOCAL_MODELS or _dimensions_of_hash(name):
+            return LOCAL
+        bundled = self._bundled.get(name)
+        return provider_of_prefix(name) if bundled is None else bundled.provider
+
+    def is_listed(self, provider: str, name: str) -> bool:
+        """Return whether the list says of a provider that it has the model."""
+        return self._described_by(provider, name) is not None
+
+    def _described_by(self, provider: str, name: str) -> BundledModel | None:
+        found = self._bundled.get(name) or self._bundled.get(name_at_server(name))
+        return found if found is not None and found.provider == provider else None
 
     def described(self) -> list[ModelDescription]:
         """Return all models with a fixed name, by name; the `hash-<dimensions>` of tests are not among them."""
-        known = {name: bundled for name, bundled in self._bundled.items() if bundled.provider in PROVIDERS}
+        known = dict(self._bundled)
         if self._local_api_base is not None:
             known |= LOCAL_MODELS
         found = [
@@ -207,11 +217,9 @@ class ModelCatalogue:
         """Return whether the environment has all keys of `provider`."""
         return has_environment_key(provider, self._environment)
 
-    def _bundled_model(self, name: str) -> BundledModel:
-        bundled = self._bundled.get(name)
-        if bundled is None or bundled.provider not in PROVIDERS:
-            raise UnknownModel(f"no embedding model is called {name!r}")
-        return bundled
+    def has_address(self, provider: str) -> bool:
+        """Return whether the environment says where a server with any models is."""
+        return has_environment_address(provider, self._environment)
 
     def _local(self, name: str, *, label: str, dimensions: int | None, max_input_tokens: int | None) -> EmbeddingModel:
         if self._local_api_base is None:
@@ -221,6 +229,7 @@ class ModelCatalogue:
         return EmbeddingModel(
             name=name,
             label=label,
+            provider=LOCAL,
             route=OPENAI_COMPATIBLE + name,
             api_base=self._local_api_base,
             api_key="none",
@@ -237,21 +246,32 @@ class ModelCatalogue:
 
     def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> EmbeddingModel:
         provider = PROVIDERS[bundled.provider]
-        compatible = bundled.provider == "openai"
+        compatible = bundled.provider in OWN_SERVERS
         # Without an address, LiteLLM would use its own default address of this route.
-        api_base = access.api_base or (OPENAI_API_BASE if compatible else None)
+        api_base = access.api_base or (OPENAI_API_BASE if bundled.provider == OPENAI else None)
+        at_server = name_at_server(name) if compatible else name
         return EmbeddingModel(
             name=name,
-            label=name,
-            route=OPENAI_COMPATIBLE + name if compatible else name,
+            # Names of own servers are as many as their users want.
+            label=name if name in self._bundled else bundled.provider,
+            provider=bundled.provider,
+            route=OPENAI_COMPATIBLE + at_server if compatible else name,
             api_base=api_base,
             api_key=access.api_key,
             max_input_tokens=bundled.max_input_tokens,
             default_dimensions=bundled.dimensions,
-            fingerprint=fingerprint(bundled.provider, api_base or "", name),
+            fingerprint=fingerprint_of_server(str(api_base), at_server)
+            if compatible
+            else fingerprint(bundled.provider, api_base or "", name),
             base64=compatible,
             input_types=provider.input_types,
         )
+
+
+def _dimensions_of_hash(name: str) -> int | None:
+    """Return the dimensions of a model of tests; None if the name is none of these."""
+    matched = _HASH_MODEL.fullmatch(name)
+    return int(matched[1]) if matched and int(matched[1]) <= MAX_DIMENSIONS else None
 
 
 def _or_infinite(price: float | None) -> float:
@@ -262,6 +282,7 @@ def _late(name: str, source: str) -> EmbeddingModel:
     return EmbeddingModel(
         name=name,
         label=name,
+        provider=LOCAL,
         route="",
         api_base=None,
         api_key="",
@@ -271,25 +292,3 @@ def _late(name: str, source: str) -> EmbeddingModel:
         fingerprint=fingerprint("late", "", source),
         late_source=source,
     )
-
-
-def access_of_environment(name: str, provider: str, environment: Mapping[str, str]) -> Access:
-    """Return the deployment's own access to the provider of the model `name`. Raises ProviderKeyMissing."""
-    described = PROVIDERS[provider]
-    if missing := _missing(described.keys, environment):
-        raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")
-    api_base = environment.get(described.address) if described.address else None
-    return Access(environment[described.keys[0]], api_base or None)
-
-
-def has_environment_key(provider: str, environment: Mapping[str, str]) -> bool:
-    """Return whether all variables of a provider are set; True of local models, which need none."""
-    return provider == LOCAL or not _missing(PROVIDERS[provider].keys, environment)
-
-
-def _missing(keys: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    return [key for key in keys if not environment.get(key)]
-
-
-def fingerprint(provider: str, api_base: str, deployment: str) -> str:
-    return hashlib.sha256(f"{provider}\x1f{api_base}\x1f{deployment}".encode()).hexdigest()[:16]

@@ -1,8 +1,7 @@
 """Finds the models of an organization: with its own key of the provider if it has one, else with the deployment's."""
 
-from kb_shared.embedding.models import LOCAL, EmbeddingModel, ModelCatalogue
+from kb_shared.embedding.models import EmbeddingModel, ModelCatalogue
 from kb_shared.mongo.database import Database
-from kb_shared.providers.access import Access
 from kb_shared.providers.organization_keys import OrganizationKeys
 from kb_shared.secrets.key_ring import KeyRing
 
@@ -13,7 +12,7 @@ class OrganizationModels:
     def __init__(self, database: Database, catalogue: ModelCatalogue, key_ring: KeyRing | None) -> None:
         """Construct it; without a key ring no organization's key can be read."""
         self.catalogue = catalogue
-        self._keys = OrganizationKeys(database, key_ring)
+        self.keys = OrganizationKeys(database, key_ring)
 
     async def get(self, organization_id: str, name: str) -> EmbeddingModel:
         """Return the model as `organization_id` reaches it.
@@ -23,17 +22,9 @@ class OrganizationModels:
             ProviderKeyMissing: neither the organization nor the environment has a key of its provider, or the
                 organization's can't be read.
         """
-        access = await self.find_access(organization_id, self.catalogue.provider_of(name))
-        return self.catalogue.get(name, access)
-
-    async def find_access(self, organization_id: str, provider: str | None) -> Access | None:
-        """Return the organization's own access to a provider; None if it has none. Raises ProviderKeyMissing."""
-        return None if provider is None else await self._keys.find(organization_id, provider)
-
-    def provider_of(self, name: str) -> str:
-        """Return the provider of a model; `local` of one that this deployment serves itself. Raises UnknownModel."""
-        return self.catalogue.provider_of(name) or LOCAL
+        reached = await self.keys.reach(organization_id, name, self.catalogue)
+        return self.catalogue.get(name, reached.access, provider=reached.provider)
 
     def forget(self, organization_id: str, provider: str) -> None:
         """Read the key again at the next call: this process has changed or deleted it."""
-        self._keys.forget(organization_id, provider)
+        self.keys.forget(organization_id, provider)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kb_shared.embedding.answers import BadAnswer, TooManyDimensions, vectors_of
 from kb_shared.embedding.late_models import LateModelFailed, LateModels
-from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, EmbeddingModel, InputType
+from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, EmbeddingModel
 from kb_shared.errors import TimedOut
 from kb_shared.mongo.vector import Vector
 from kb_shared.observability import spans, tracing
@@ -15,6 +15,7 @@ from kb_shared.observability.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUE
 from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.known_providers import InputType
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.openai_server import (
     CALL_ERRORS,

@@ -13,7 +13,6 @@ import stamina
 from pymongo.errors import PyMongoError
 
 from kb_contracts.outcomes import SpuCharged
-from kb_shared.embedding.models import InputType
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.messaging.announcements import Announcement, announce
@@ -23,6 +22,7 @@ from kb_shared.mongo.embedding_cache import NewVector, VectorSpace
 from kb_shared.mongo.spu_ledger import Charge
 from kb_shared.mongo.vector import Vector, to_binary
 from kb_shared.observability.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOST, SPU_CHARGED
+from kb_shared.providers.known_providers import InputType
 
 SOURCE: Final = "/kb/embedding"
 STORE_PATIENCE_S: Final = 12.0

@@ -34,6 +34,7 @@ from kb_shared.http.request_context import problem_body, request_id_of
 from kb_shared.mongo.database import mongo_errors
 
 MAX_FIELDS = 20
+_FIELDS_IN_DETAIL: Final = 3
 DEFAULT_RETRY_AFTER_S = 1.0
 _API: Final = b"/v0/"
 _ENCODED_SLASH: Final = b"%2f"
@@ -116,13 +117,10 @@ def invalid(found: Sequence[FieldReason], *, whole: str = "body") -> RequestErro
 
 def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
     """Create the error that lists `{"field", "message"}`, for checks that the type of a field can't express."""
-    names = ", ".join(dict.fromkeys(found["field"] for found in fields))
-    return RequestError(
-        422,
-        "validation-error",
-        f"Fix the fields listed in `fields` and resend: {names}.",
-        extra={"fields": list(fields)},
-    )
+    said = "; ".join(f"`{found['field']}` {found['message']}" for found in fields[:_FIELDS_IN_DETAIL])
+    rest = len(fields) - _FIELDS_IN_DETAIL
+    more = f"; {rest} more are listed in `fields`" if rest > 0 else ""
+    return RequestError(422, "validation-error", f"Fix this and resend: {said}{more}.", extra={"fields": list(fields)})
 
 
 def invalid_field(field: str, message: str) -> RequestError:

@@ -51,6 +51,12 @@ async def find_names(database: Database, organization_id: str) -> set[str]:
     return {row["provider"] async for row in rows}
 
 
+async def find_with_address(database: Database, organization_id: str) -> set[str]:
+    """Return the names of the providers for which the organization has named an address."""
+    rows = database[NAME].find({"organization_id": organization_id, "api_base": {"$ne": None}}, {"provider": 1})
+    return {row["provider"] async for row in rows}
+
+
 async def find_page(
     database: Database, organization_id: str, *, skip: int, limit: int
 ) -> tuple[list[LlmProvider], int]:

@@ -97,7 +97,14 @@ class OpenAIServers:
         """
         return [piece async for piece in self.stream(path, body, server=server, max_bytes=max_bytes)]
 
-    async def stream(self, path: str, body: Json, *, server: ServerAddress, max_bytes: int) -> AsyncGenerator[Json]:
+    async def read(self, path: str, *, server: ServerAddress, max_bytes: int) -> Json:
+        """Send a GET request and return the answer, one object. Raises as `ask`."""
+        pieces = [piece async for piece in self.stream(path, None, server=server, max_bytes=max_bytes)]
+        return pieces[0]
+
+    async def stream(
+        self, path: str, body: Json | None, *, server: ServerAddress, max_bytes: int
+    ) -> AsyncGenerator[Json]:
         """Send a request and yield the pieces of the answer as they come; a whole answer is one piece.
 
         Yields an empty piece for each comment, which says no more than that the server is still there, and one with the
@@ -123,17 +130,22 @@ class OpenAIServers:
         if self._own is not None:
             await self._own.aclose()
 
-    async def _send(self, path: str, body: Json, server: ServerAddress) -> httpx.Response:
+    async def _send(self, path: str, body: Json | None, server: ServerAddress) -> httpx.Response:
         headers = {
             "authorization": f"Bearer {server.api_key}",
             "content-type": "application/json",
             "accept-encoding": "identity",
         }
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        content = (
+            None
+            if body is None
+            else json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        )
         address = server.api_base.rstrip("/")
         url = address if address.endswith(path) else address + path
         client = self._client(server)
-        return await client.send(client.build_request("POST", url, content=content, headers=headers), stream=True)
+        method = "GET" if body is None else "POST"
+        return await client.send(client.build_request(method, url, content=content, headers=headers), stream=True)
 
     def _client(self, server: ServerAddress) -> httpx.AsyncClient:
         if server.is_named:

@@ -168,6 +168,7 @@ _PASSING: Final[Mapping[Meaning, tuple[str, str]]] = {
     Meaning.RATE_LIMITED: ("is limiting requests", "provider_429"),
     Meaning.OUTAGE: ("failed", "provider_5xx"),
 }
+_NOT_FOUND: Final = 404
 _REFUSALS: Final[Mapping[Meaning, tuple[str, str, type[ProviderRefused]]]] = {
     Meaning.QUOTA: ("says that the quota of its key is used up", "provider_quota", ProviderKeyRefused),
     Meaning.KEY: ("refused its key", "provider_auth", ProviderKeyRefused),
@@ -190,6 +191,8 @@ def classified(model: str, failure: Failure) -> tuple[StatusClass, KbError]:
         )
     else:
         what, error_type, kind = _REFUSALS[meaning]
+        if meaning is Meaning.REFUSED and status == _NOT_FOUND:
+            what = "has no model of this name"
         error = kind(_detail(model, what, status), error_type=error_type)
     return _status_class(meaning, status), error
 

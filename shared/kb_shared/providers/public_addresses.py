@@ -8,6 +8,9 @@ import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
+SETTING: Final = "KB_ALLOW_PRIVATE_ADDRESSES"
+HOW_TO_ALLOW: Final = f"servers of a private network are allowed where the operator sets {SETTING}=true"
+"""Words that end the refusal of an address of a provider, source, MCP server or webhook."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _OLD_TUNNELS: Final = (IPv6Network("::/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
 """IPv4-compatible, 6to4 and Teredo: they lead to IPv4 addresses, and no provider is reached by them."""
@@ -15,7 +18,10 @@ _RELAYS: Final = IPv4Network("192.88.99.0/24")
 
 
 class NotPublic(Exception):
-    """The host does not exist, or one of its addresses is not public; it does not say which of the two."""
+    """The host does not exist, or one of its addresses is not public; it does not say which of the two.
+
+    Otherwise everyone could ask for the names of our network.
+    """
 
 
 async def public_addresses_of(host: str, port: int) -> list[str]:

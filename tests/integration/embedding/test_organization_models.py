@@ -79,7 +79,7 @@ async def test_the_cache_of_keys_is_bounded(database: Database, monkeypatch: pyt
     found = models(database)
     for number in range(10):
         await found.get(f"organization-{number}", NAME)
-    assert len(found._keys._known) == 3
+    assert len(found.keys._known) == 3
 
 
 async def test_a_local_model_needs_no_key_and_an_unknown_model_is_refused(database: Database) -> None:

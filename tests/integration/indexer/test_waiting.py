@@ -12,12 +12,12 @@ from kb_contracts.commands import SyncDocument
 from kb_indexer import sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_shared import failpoints
-from kb_shared.embedding.models import LOCAL, PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs, provider_pauses
 from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.index_jobs import IndexJob, IndexJobState
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.provider_pauses import ProviderPause
+from kb_shared.providers.known_providers import LOCAL, PROVIDERS
 from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, paragraph, record, text_of
 

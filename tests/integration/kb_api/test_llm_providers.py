@@ -174,8 +174,9 @@ async def test_an_invalid_field_is_named(
 
 
 async def test_providers_are_a_closed_set(organization: OrganizationClient) -> None:
-    refused = await organization.refused("PUT", "/llm-providers/exotic", json={"api_key": SECRET})
-    assert refused == (404, "not-found")
+    refused = await organization.request("PUT", "/llm-providers/exotic", json={"api_key": SECRET})
+    assert refused.status_code == 422
+    assert "`provider` must be one of anthropic, azure," in refused.json()["detail"]
 
 
 async def test_the_end_of_a_short_key_is_not_shown(organization: OrganizationClient) -> None:

@@ -118,7 +118,7 @@ def test_a_late_model_needs_no_key_and_is_loaded_from_the_configured_folder() ->
     catalogue = ModelCatalogue({}, local_models_api_base=None, environment={}, late_models={"jina": "/models/jina"})
     model = catalogue.get("jina")
     assert (model.name, model.late_source, model.access) == ("jina", "/models/jina", None)
-    assert catalogue.provider_of("jina") is None
+    assert catalogue.provider_of("jina") == "local"
     assert [each.name for each in catalogue.described()] == ["jina"]
     elsewhere = ModelCatalogue({}, local_models_api_base=None, environment={}, late_models={"jina": "/models/other"})
     assert elsewhere.get("jina").fingerprint != model.fingerprint

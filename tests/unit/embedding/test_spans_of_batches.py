@@ -10,7 +10,7 @@ from kb_shared.errors import TransientError
 from kb_shared.observability import spans, tracing
 from tests.span_receiver import recording_spans
 
-MODEL = EmbeddingModel("m", "m", "openai/m", None, "a secret key", None, None, "fingerprint")
+MODEL = EmbeddingModel("m", "m", "openai", "openai/m", None, "a secret key", None, None, "fingerprint")
 PURPOSE = Purpose("acme", None, "index", "document")
 
 

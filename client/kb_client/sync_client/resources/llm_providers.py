@@ -30,7 +30,7 @@ class SyncLlmProviders(SyncResource):
         self,
         provider: str,
         *,
-        api_key: str,
+        api_key: str | Unset | None = UNSET,
         api_base: str | Unset | None = UNSET,
         requests_per_minute: int | Unset | None = UNSET,
         tokens_per_minute: int | Unset | None = UNSET,

@@ -12,14 +12,14 @@ from kb_contracts.api.llm_providers import (
     PutLlmProvider,
 )
 from kb_contracts.api.model import MessageResponse
-from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
-from kb_shared.http.problems import responses
+from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers, provider_pauses
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.provider_pauses import ProviderPause
+from kb_shared.providers.known_providers import PROVIDERS
 
 router = organization_router("LLM providers")
 
@@ -46,7 +46,7 @@ async def put(
 ) -> LlmProviderView:
     """Use this key and these limits for all calls of the organization to the provider from now on."""
     if provider not in PROVIDERS:
-        raise NotFound("LLM provider")
+        raise invalid_field("provider", f"must be one of {', '.join(PROVIDERS)}")
     kept = await provider_keys.put(
         caller,
         provider,
@@ -95,7 +95,8 @@ async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> M
 async def test(checks: ProviderChecks, caller: Admin, provider: str, body: CheckLlmProvider) -> ProviderCheckView:
     """Call a model of the provider once, and return whether it answers or what is wrong.
 
-    A chat model that answers is called twice more, to see what it can do. The calls have a few tokens, which the
+    A chat model that answers is called twice more, to see what it can do. Of a server with an `api_base`, the models
+    are listed, and one is asked for an answer and for a vector. The calls have a few tokens, which the
     provider bills to whose key it is. No SPU is charged. Also models that this
     deployment does not allow for runs can be tested.
     """
@@ -107,6 +108,9 @@ async def test(checks: ProviderChecks, caller: Admin, provider: str, body: Check
         error=document_error(checked.error_type, checked.message),
         duration_s=round(checked.duration_s, 3),
         abilities=checked.abilities,
+        embeddings=checked.embeddings,
+        models=list(checked.models),
+        advice=list(checked.advice),
     )
 
 

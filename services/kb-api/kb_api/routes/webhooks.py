@@ -35,6 +35,7 @@ from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.stored_time import now
+from kb_shared.providers.public_addresses import HOW_TO_ALLOW
 
 TEST_EVENT_TYPE = "webhook.test.v1"
 
@@ -270,7 +271,7 @@ async def _check(
     for kb_id in kb_ids or ():
         await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
     if url is not None and not await sender.is_allowed(url):
-        raise invalid_field("url", "must be an https address of a public server")
+        raise invalid_field("url", f"must be an https address of a public server; {HOW_TO_ALLOW}")
 
 
 def _secret_shown_once(key: WebhookKey) -> RequestError:

@@ -15,6 +15,7 @@ import httpx
 from kb_knowledge.sources.media_types import media_type_of
 from kb_knowledge.sources.source_address import ForbiddenAddress, check_form, count_refused
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.public_addresses import HOW_TO_ALLOW
 from kb_shared.providers.public_transport import is_refused, transport_to_named_addresses
 
 ROBOT: Final = "knowledge-bases-crawler"
@@ -112,7 +113,8 @@ class GuardedHttp:
         except httpx.ConnectError as error:
             if is_refused(error):
                 count_refused("not_public")
-            raise FetchFailed("the server can't be reached, or is not a public one") from None
+                raise FetchFailed(f"the server does not exist, or is not a public one; {HOW_TO_ALLOW}") from None
+            raise FetchFailed("the server can't be reached") from None
         except httpx.DecodingError:
             raise FetchFailed("the answer is compressed in a way that can't be read") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from kb_shared.observability.metrics import SOURCE_ADDRESSES_REFUSED
-from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
+from kb_shared.providers.public_addresses import HOW_TO_ALLOW, NotPublic, public_addresses_of
 
 MAX_ADDRESS_CHARACTERS: Final = 2_000
 _PORTS: Final = {"http": 80, "https": 443}
@@ -61,7 +61,7 @@ def check_form(url: str, *, allow_private: bool) -> tuple[str, int]:
         raise ForbiddenAddress("an address without user name and password")
     port = _PORTS[parts.scheme] if port is None else port
     if port not in _PORTS.values() and not allow_private:
-        raise ForbiddenAddress("an address with port 80 or 443")
+        raise ForbiddenAddress(f"an address with port 80 or 443; other ports, and {HOW_TO_ALLOW}")
     return host, port
 
 
@@ -77,4 +77,6 @@ async def check_address(url: str, *, allow_private: bool) -> None:
     try:
         await public_addresses_of(host, port)
     except NotPublic:
-        raise ForbiddenAddress("the address of a public server", reason="not_public") from None
+        raise ForbiddenAddress(
+            f"the address of a public server that exists; {HOW_TO_ALLOW}", reason="not_public"
+        ) from None

@@ -27,7 +27,16 @@ from kb_reconciler.export.model_names import is_unknown_model
 from kb_shared.errors import TransientError
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.new_knowledge_bases import store_new_knowledge_base
-from kb_shared.mongo import api_keys, document_texts, documents, embedding_cache, knowledge_bases, organizations, tags
+from kb_shared.mongo import (
+    api_keys,
+    document_texts,
+    documents,
+    embedding_cache,
+    knowledge_bases,
+    llm_providers,
+    organizations,
+    tags,
+)
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from kb_shared.mongo.embedding_cache import VectorSpace
@@ -35,6 +44,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.stored_time import now
 from kb_shared.mongo.tags import Tag
 from kb_shared.observability import spans, tracing
+from kb_shared.providers.known_providers import OWN_SERVERS
 
 SOURCE: Final = "/kb/import"
 IMPORT_EVENT: Final = "import"
@@ -73,7 +83,7 @@ class KnowledgeBaseImport:
         """
         await self._require_organization()
         configuration = self._reader.configuration()
-        self._check_limits(configuration)
+        await self._check_limits(configuration)
         tag_names = self._read_tags(configuration)
         tag_ids = tuple(self._request.mapping.map_tags(configuration.tag_ids))
         before = None if self._request.again else await self._find_imported()
@@ -130,7 +140,7 @@ class KnowledgeBaseImport:
                 f"there is no organization {organization_id!r} in this database: it exists once it has an API key"
             )
 
-    def _check_limits(self, configuration: FileConfiguration) -> None:
+    async def _check_limits(self, configuration: FileConfiguration) -> None:
         limit = self._limits.max_chunks_per_document
         if configuration.max_chunks_per_document > limit:
             raise ImportRefused(
@@ -138,8 +148,13 @@ class KnowledgeBaseImport:
                 f"deployment allows {limit} (KB_MAX_CHUNKS_PER_DOCUMENT)"
             )
         model = configuration.embedding_model
-        if is_unknown_model(model, chunker_type=configuration.chunker_type):
+        if is_unknown_model(model, chunker_type=configuration.chunker_type) and not await self._has_server():
             raise UnreadableFile(f"{kbx.CONFIGURATION}: embedding_model: no embedding model is called {model!r}")
+
+    async def _has_server(self) -> bool:
+        """Return whether the organization has a server of its own, whose models have any name."""
+        named = await llm_providers.find_with_address(self._database, self._request.organization_id)
+        return not named.isdisjoint(OWN_SERVERS)
 
     def _read_tags(self, configuration: FileConfiguration) -> dict[str, str | None]:
         if self._reader.manifest.counts.tags > MAX_TAGS:
