@@ -226,11 +226,13 @@ def _vector(text: str, model: HeldModel) -> list[float]:
 def _completion(body: Mapping[str, Any], *, prompt_tokens: int) -> Any:
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 5, "total_tokens": prompt_tokens + 5}
     message: dict[str, Any]
-    tool = next((each["function"]["name"] for each in body.get("tools") or ()), None)
+    tool = next((each["function"] for each in body.get("tools") or ()), None)
     was_called = any(each["role"] == "tool" for each in body["messages"])
     if tool is not None and not was_called:
-        arguments = json.dumps({"city": "Lund", "query": _last_question(body)})
-        call = {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}}
+        known = {"city": "Lund", "query": _last_question(body)}
+        arguments = {name: value for name, value in known.items() if name in tool["parameters"]["properties"]}
+        function = {"name": tool["name"], "arguments": json.dumps(arguments)}
+        call = {"id": "call_1", "type": "function", "function": function}
         message, reason = {"role": "assistant", "content": "", "tool_calls": [call]}, "tool_calls"
     elif "response_format" in body:
         message, reason = {"role": "assistant", "content": '{"ok": true}'}, "stop"

@@ -13,9 +13,10 @@ from rich.status import Status
 from rich.table import Table
 
 from kb_local.doctor import Check
+from kb_local.model_hints import describe_models
 from kb_local.ports import LOOPBACK
 from kb_local.search_nodes import NAME as SEARCH_NODE
-from kb_local.state import Home, StackState
+from kb_local.state import Home, Secrets, StackState
 
 COLOURS = {"ready": "green", "starting": "yellow", "not ready": "yellow", "crashed": "red", "stopped": "dim"}
 
@@ -102,7 +103,7 @@ The stack is ready.
   data, logs    {home.folder}{_monitoring_lines(state)}
 
 Next: `kb open` opens the console in a browser, signed in. Or `kb docs push FOLDER`, then `kb ask "..."`.
-
+{_hints(state, secrets)}
 To run the commands of the documentation, paste this line:
 
   export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key}
@@ -113,6 +114,15 @@ For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledg
         # A reader of a pipe must get it at once, because `kb up --foreground` goes on.
         flush=True,
     )
+
+
+def _hints(state: StackState, secrets: Secrets) -> str:
+    if state.base_url is None:
+        return ""
+    hints = describe_models(
+        os.environ, base_url=state.base_url, organization_id=secrets.organization_id, api_key=secrets.api_key
+    )
+    return "".join(f"{hint}\n" for hint in hints)
 
 
 def _console(state: StackState) -> str | None:

@@ -36,6 +36,9 @@ LOCAL_DEFAULTS: Final = {
     "KB_RUNS_PER_MINUTE_OF_KEY": "1000000",
     "KB_RUNS_PER_MINUTE_OF_ORGANIZATION": "1000000",
 }
+# All processes listen on the loopback address only, so who names an address has an account on this machine, and can
+# reach what it reaches anyway. A model server or a wiki of one's own is the usual wish here.
+PRIVATE_ADDRESSES: Final = {"KB_ALLOW_PRIVATE_ADDRESSES": "true"}
 # Tansu refuses idempotent producers, makes a joining consumer wait for half a session, and gives up a group for good
 # whose leader leaves while another member joins.
 EMBEDDED_KAFKA: Final = {
@@ -168,6 +171,7 @@ class Stack:
         secrets = self.home.read_secrets()
         return {
             **LOCAL_DEFAULTS,
+            **({} if self._env.get("KB_ENVIRONMENT") == "production" else PRIVATE_ADDRESSES),
             **(EMBEDDED_KAFKA if self.broker is not None else {}),
             "KB_MONGO_URI": self.mongo_uri,
             "KB_MONGO_DATABASE": self.database,

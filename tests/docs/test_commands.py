@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from kb_local.state import Home, StackState
 from tests.docs.commands import LANGUAGES, DocumentedCommand, parse_blocks, parse_commands, runnable_commands
 from tests.docs.conftest import ROOT, TUTORIAL, DocsStack
 from tests.docs.shell import run_page
+from tests.own_servers import ollama, vllm
 
 PAGES = sorted(
     [
@@ -30,13 +33,19 @@ ASSIGNED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)=")
 MAKE_TARGET = re.compile(r"^(?P<target>[a-z-]+):", re.MULTILINE)
 
 
+WITH_SERVERS = ROOT / "docs/how-to/use-ollama-or-vllm.md"
+"""Page whose commands need servers that the machine of a test does not have; others stand in for them."""
+
+
 def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
 def commands_of_pages() -> dict[str, list[DocumentedCommand]]:
     """Return what is to be run, by page; the tutorial is run before."""
-    found = {page_name(page): runnable_commands(page.read_text()) for page in PAGES if page != TUTORIAL}
+    found = {
+        page_name(page): runnable_commands(page.read_text()) for page in PAGES if page not in {TUTORIAL, WITH_SERVERS}
+    }
     return {page: runnable for page, runnable in found.items() if runnable}
 
 
@@ -55,6 +64,22 @@ def test_the_tutorial_leads_to_a_cited_answer(docs_stack: DocsStack) -> None:
 @pytest.mark.parametrize("page", commands_of_pages())
 async def test_the_commands_of_a_page_do_what_it_says(page: str, docs_stack: DocsStack, tmp_path: Path) -> None:
     await run_page(page, commands_of_pages()[page], folder=tmp_path, variables=docs_stack.variables)
+
+
+async def test_the_commands_for_ollama_and_vllm_do_what_their_page_says(docs_stack: DocsStack, tmp_path: Path) -> None:
+    async with ollama() as one, vllm() as other:
+        ports = {"127.0.0.1:11434": f"127.0.0.1:{one.port}", "127.0.0.1:8000": f"127.0.0.1:{other.port}"}
+        commands = [
+            replace(command, text=_with(ports, command.text), output=_with(ports, command.output))
+            for command in runnable_commands(WITH_SERVERS.read_text())
+        ]
+        await run_page(page_name(WITH_SERVERS), commands, folder=tmp_path, variables=docs_stack.variables)
+
+
+def _with(ports: Mapping[str, str], text: str) -> str:
+    for of_page, of_test in ports.items():
+        text = text.replace(of_page, of_test)
+    return text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

@@ -43,8 +43,16 @@ class ChatModelList(BaseModel):
                 }
             ],
             "total_count": 1,
+            "default_model": "gpt-4o-mini",
+            "default_model_problem": None,
         }
     )
 
     chat_models: list[ChatModelView]
     total_count: int = Field(description="Number of items on all pages.")
+    default_model: str = Field(
+        default="", description="Model of a run, prompt or agent that names none (`KB_CHAT_MODEL`)."
+    )
+    default_model_problem: str | None = Field(
+        default=None, description="Why the organization can't use it, with what to do; null if nothing is known."
+    )

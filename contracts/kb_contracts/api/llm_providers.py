@@ -30,7 +30,7 @@ class PutLlmProvider(StrictModel):
     api_key: ProviderApiKey | None = Field(
         default=None,
         description="Key of the provider. It is stored encrypted and never returned. Only a server with an `api_base` "
-        "may need none.",
+        "may need none; without it, the key that is stored for the same address stays.",
     )
     api_base: ApiBase | None = Field(
         default=None,

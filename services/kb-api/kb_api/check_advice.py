@@ -24,6 +24,11 @@ def advise(check: "ProviderCheck", model: str) -> list[str]:
     return [*_about_answers(check), *_about_vectors(check)]
 
 
+def advise_about_answers(check: "ProviderCheck") -> list[str]:
+    """Return the advice about a chat model of a provider whose models have one purpose each."""
+    return [] if check.abilities is None else list(_about_answers(check))
+
+
 def advise_unreachable(error_type: str, provider: str, api_base: str) -> list[str]:
     """Return the advice about a server whose models can't be listed."""
     parts = urlsplit(api_base)

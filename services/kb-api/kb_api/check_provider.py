@@ -6,6 +6,7 @@ A chat model that answers is called twice more, to see what it can do. The provi
 from dataclasses import replace
 
 from kb_api.called_models import TEXT, ProviderCheck, check_chat, describe_vector, measure
+from kb_api.check_advice import advise_about_answers
 from kb_api.check_server import ServerChecks
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider
@@ -56,7 +57,10 @@ class ProviderChecks:
         if self._is_chat_model(name, provider):
             reached = self._find_chat_model(organization_id, name)
             checked, chat_model = await measure(reached, provider=provider, model=name)
-            return checked if chat_model is None else await check_chat(self._chat, chat_model, provider=provider)
+            if chat_model is None:
+                return checked
+            answered = await check_chat(self._chat, chat_model, provider=provider)
+            return replace(answered, advice=advise_about_answers(answered))
         raise _unknown_model(provider)
 
     async def close(self) -> None:

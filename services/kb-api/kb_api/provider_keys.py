@@ -71,15 +71,21 @@ class ProviderKeys:
                 "This deployment stores no provider keys of organizations; ask your operator to set KB_PROVIDER_KEYS.",
             )
         address = await self._check_address(provider, api_base)
-        if api_key is None:
-            if provider not in OWN_SERVERS or address is None:
-                raise invalid_field("api_key", "must be given: only a server with an `api_base` may need no key")
-            api_key = WITHOUT_KEY
+        if api_key is None and (provider not in OWN_SERVERS or address is None):
+            raise invalid_field("api_key", "must be given: only a server with an `api_base` may need no key")
+        before = await llm_providers.find(self._database, caller.organization_id, provider)
+        if api_key is None and before is not None and before.api_base == address:
+            sealed, last4 = before.sealed, before.api_key_last4
+        else:
+            # The key of another address is not for this one.
+            used = api_key or WITHOUT_KEY
+            sealed = self._key_ring.seal(used, organization_id=caller.organization_id, provider=provider)
+            last4 = used[-4:] if len(used) >= MIN_CHARACTERS_TO_SHOW_END else None
         kept = LlmProvider(
             organization_id=caller.organization_id,
             provider=provider,
-            sealed=self._key_ring.seal(api_key, organization_id=caller.organization_id, provider=provider),
-            api_key_last4=api_key[-4:] if len(api_key) >= MIN_CHARACTERS_TO_SHOW_END else None,
+            sealed=sealed,
+            api_key_last4=last4,
             api_base=address,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,

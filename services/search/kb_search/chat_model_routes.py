@@ -3,8 +3,9 @@ from typing import Annotated
 from fastapi import Query
 
 from kb_contracts.api.chat_models import ChatModelList, ChatModelView
-from kb_search.dependencies import ChatModels, Database, Reader
+from kb_search.dependencies import ChatModels, Database, Preparation, Reader, Settings
 from kb_shared.chat.models import ChatModelDescription
+from kb_shared.errors import RequestError
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
@@ -16,6 +17,8 @@ router = organization_router("chat models")
 async def list_all(
     database: Database,
     models: ChatModels,
+    settings: Settings,
+    preparation: Preparation,
     caller: Reader,
     *,
     key_present: Annotated[
@@ -24,14 +27,31 @@ async def list_all(
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChatModelList:
-    """List the models that runs, prompts and agents can name in this deployment, by name."""
+    """List the models that runs, prompts and agents can name in this deployment, by name.
+
+    Models of a server with an `api_base` have any name and are not listed: `POST /llm-providers/{provider}/test` does.
+    """
     own_keys = await llm_providers.find_names(database, caller.organization_id)
     views = [
         _view(each, key_present=each.provider in own_keys or models.has_key(each.provider))
         for each in models.described()
     ]
     found = [each for each in views if key_present is None or each.key_present is key_present]
-    return ChatModelList(chat_models=found[skip : skip + limit], total_count=len(found))
+    return ChatModelList(
+        chat_models=found[skip : skip + limit],
+        total_count=len(found),
+        default_model=settings.chat_model,
+        default_model_problem=await _problem(preparation, caller.organization_id, settings.chat_model),
+    )
+
+
+async def _problem(preparation: Preparation, organization_id: str, model: str) -> str | None:
+    """Return why the organization can't use a model; None if nothing is known against it."""
+    try:
+        await preparation.require_model(organization_id, model)
+    except RequestError as error:
+        return error.detail
+    return None
 
 
 def _view(described: ChatModelDescription, *, key_present: bool) -> ChatModelView:

@@ -1,8 +1,13 @@
+from typing import Final
+
 from kb_client.async_client.operation import AsyncResource, listing, operation
 from kb_client.call import ApiCall, PageCall
 from kb_client.unset import UNSET, Unset, without_unset
 from kb_contracts.api.llm_providers import LlmProviderList, LlmProviderView, ProviderCheckView, ProviderPauseView
 from kb_contracts.api.model import MessageResponse
+
+CHECK_WITHIN_S: Final = 600.0
+"""Time limit of a test: a server may have to load a model of many gigabytes first."""
 
 
 class AsyncLlmProviders(AsyncResource):
@@ -34,7 +39,7 @@ class AsyncLlmProviders(AsyncResource):
         requests_per_minute: int | Unset | None = UNSET,
         tokens_per_minute: int | Unset | None = UNSET,
     ) -> ApiCall[LlmProviderView]:
-        """Set the key of a provider."""
+        """Set the key and the address of a provider; without a key, the one stored for this address stays."""
         return ApiCall(
             "PUT",
             "/llm-providers/{provider}",
@@ -57,10 +62,10 @@ class AsyncLlmProviders(AsyncResource):
 
     @operation
     def test(self, provider: str, *, model: str | Unset | None = UNSET) -> ApiCall[ProviderCheckView]:
-        """Call a model of a provider once, and return whether it answers or what is wrong.
+        """Call a model of a provider, and return what it can do or what is wrong; of a server, list the models, too.
 
         Args:
-            model: by default the cheapest one.
+            model: by default the cheapest one, or the first chat model that a server lists.
         """
         return ApiCall(
             "POST",
@@ -68,6 +73,7 @@ class AsyncLlmProviders(AsyncResource):
             ProviderCheckView,
             ids={"provider": provider},
             body=without_unset({"model": model}),
+            within_s=CHECK_WITHIN_S,
         )
 
     @operation

@@ -92,6 +92,12 @@ class Crawler:
         """Fetch a page, store its text and return its links."""
         if item.kind is FrontierKind.KNOWN:
             return await self._ask_for_known_pages()
+        if item.kind is FrontierKind.SITEMAP:
+            try:
+                # Servers name sitemaps of other servers, too.
+                await self._http.check_hop(self._plan.scope.start, item.address)
+            except FetchFailed as refused:
+                return ReadItem(ItemOutcome.SKIPPED, message=str(refused))
         robots = await self._robots.read_rules(item.address)
         if robots.rules is None:
             return await self._pages.fail(item, "robots.txt of its server can't be read; nothing may be fetched")

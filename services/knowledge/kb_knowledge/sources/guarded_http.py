@@ -15,7 +15,7 @@ import httpx
 from kb_knowledge.sources.media_types import media_type_of
 from kb_knowledge.sources.source_address import ForbiddenAddress, check_form, count_refused
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
-from kb_shared.providers.public_addresses import HOW_TO_ALLOW
+from kb_shared.providers.public_addresses import HOW_TO_ALLOW, NotPublic, public_addresses_of
 from kb_shared.providers.public_transport import is_refused, transport_to_named_addresses
 
 ROBOT: Final = "knowledge-bases-crawler"
@@ -131,13 +131,26 @@ class GuardedHttp:
             if answer.redirect_to is None:
                 return answer
             try:
-                url = str(httpx.URL(url).join(answer.redirect_to))
+                after = str(httpx.URL(url).join(answer.redirect_to))
             except httpx.InvalidURL:
                 raise FetchFailed("the server redirects to something that is no address") from None
+            await self.check_hop(url, after)
+            url = after
         raise FetchFailed(f"the server redirects more than {MAX_REDIRECTS} times")
 
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def check_hop(self, before: str, after: str) -> None:
+        """Refuse that a public server leads into our own network, also where a user may name addresses in it.
+
+        The user has named the public server, and the server the rest. Raises FetchFailed.
+        """
+        if not self._allow_private or httpx.URL(before).host == httpx.URL(after).host:
+            return
+        if await _is_public(before) and not await _is_public(after):
+            count_refused("not_public")
+            raise FetchFailed("a public server leads to one that is not public")
 
     async def _fetch(self, url: str, headers: Mapping[str, str], accepts: Callable[[str], bool]) -> Fetched:
         async with self._http.stream("GET", url, headers=dict(headers)) as response:
@@ -159,3 +172,12 @@ class GuardedHttp:
             if not accepts(media_type):
                 return replace(answer, media_type=media_type)
             return replace(answer, media_type=media_type, body=b"".join([body, *[piece async for piece in pieces]]))
+
+
+async def _is_public(url: str) -> bool:
+    try:
+        host, port = check_form(url, allow_private=True)
+        await public_addresses_of(host, port)
+    except (ForbiddenAddress, NotPublic):
+        return False
+    return True

@@ -91,6 +91,21 @@ async def test_a_private_address_is_refused_when_it_is_named_resolved_and_redire
     assert internet.connected == []
 
 
+async def test_a_public_server_leads_to_no_private_one_also_where_users_may_name_those(internet: Internet) -> None:
+    internet.answers = {"evil.example": ["127.0.0.1"], "good.example": [PUBLIC], "intranet.example": ["10.0.0.1"]}
+    http = GuardedHttp(allow_private=True)
+    try:
+        with pytest.raises(FetchFailed, match="leads to one that is not public"):
+            await Redirecting("http://evil.example:8080/admin").follow(http)
+        assert internet.connected == []
+        # What is private may lead to what is private.
+        with pytest.raises(FetchFailed, match="can't be reached"):
+            await Redirecting("http://evil.example/", start="http://intranet.example/").follow(http)
+        assert internet.connected == ["evil.example"]
+    finally:
+        await http.close()
+
+
 @pytest.mark.parametrize(
     "location",
     [
@@ -112,18 +127,18 @@ async def test_a_redirect_to_what_no_source_may_name_is_not_followed(
 class Redirecting:
     """Answers the first request with a redirect; the guard sends the next."""
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    def __init__(self, location: str, *, start: str = "http://good.example/") -> None:
+        self._location, self._start = location, start
 
     async def follow(self, guarded: GuardedHttp) -> Fetched:
-        fetch, answers = guarded.fetch, [Fetched("http://good.example/", 302, {"location": self._location})]
+        fetch, answers = guarded.fetch, [Fetched(self._start, 302, {"location": self._location})]
 
         async def answer_first(url: str, *arguments: Any, **options: Any) -> Fetched:
             return answers.pop() if answers else await fetch(url, *arguments, **options)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(guarded, "fetch", answer_first)
-            return await guarded.follow("http://good.example/")
+            return await guarded.follow(self._start)
 
 
 async def test_answers_are_bounded_in_bytes_and_time(http: GuardedHttp, site: WebSite) -> None:
