@@ -11,6 +11,7 @@ KbError
 ├── Parked                   the provider of the organization is out, or a limit is used up: wait without counting an
 │                            attempt
 │   ├── ProviderPaused       the organization has paused the provider of the model
+│   ├── OtherVectors         another model answers under the name of the KB's: their vectors can't be compared
 │   ├── KnowledgeBaseNotReady  the embedding model of the KB has not been asked for its dimensions yet
 │   ├── BudgetExhausted      the hard budget of the organization has no room for the work this month
 │   └── UnknownPrice         the organization has a budget in US dollars, and the price of the model is not known
@@ -99,6 +100,19 @@ class ProviderPaused(Parked):
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail, error_type="provider_paused", retry_after_s=retry_after_s)
+
+
+class OtherVectors(Parked):
+    """Work for a KB whose model, as it is reached now, gives other vectors than those that the KB has."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"the vectors of this knowledge base came from another server or model than {model!r} means now, and can't "
+            "be compared with its vectors: store the former address of the provider again, or create another "
+            "knowledge base with the same tags",
+            error_type="other_vectors",
+            retry_after_s=60,
+        )
 
 
 class KnowledgeBaseNotReady(Parked):

@@ -32,6 +32,7 @@ from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.vector_origin import origin_of
 from kb_shared.errors import KnowledgeBaseNotReady, SensitiveDocument, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
@@ -331,6 +332,7 @@ class SyncDocumentHandler:
                 model=kb.embedding_model,
                 dimensions=kb.embedding_dimensions,
                 purpose=_purpose(kb),
+                origin=origin_of(kb),
                 rate_limits=kb.rate_limits,
                 allowance=allowance,
             )

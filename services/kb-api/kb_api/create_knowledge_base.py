@@ -13,7 +13,7 @@ from kb_api.source import SOURCE
 from kb_contracts.api.knowledge_bases import CreateKnowledgeBase
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
-from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.embedder import DetectedVectors, Embedder
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import (
@@ -82,7 +82,7 @@ class KnowledgeBaseCreator:
         tag_ids = await require_known_tags(self._database, caller.organization_id, tag_ids=requested.tag_ids)
         # Checked again in the transaction; here it saves the embedding.
         await self._require_quota(caller.organization_id)
-        dimensions = await self._detect_dimensions(caller.organization_id, chosen.embedding_model)
+        detected = await self._detect_vectors(caller.organization_id, chosen.embedding_model)
         kb_id, created_at = new_kb_id(), now()
         kb = KnowledgeBase(
             kb_id=kb_id,
@@ -95,7 +95,9 @@ class KnowledgeBaseCreator:
             chunk_size=chosen.chunk_size,
             chunk_overlap=chosen.chunk_overlap,
             embedding_model=chosen.embedding_model,
-            embedding_dimensions=dimensions,
+            embedding_dimensions=detected.dimensions,
+            vector_fingerprint=detected.origin.fingerprint,
+            vector_sample=detected.origin.sample,
             max_chunks_per_document=chosen.max_chunks_per_document,
             status=Status.CREATING,
             status_reason=None,
@@ -148,10 +150,10 @@ class KnowledgeBaseCreator:
                 extra={"limit": limit},
             )
 
-    async def _detect_dimensions(self, organization_id: str, model: str) -> int:
+    async def _detect_vectors(self, organization_id: str, model: str) -> DetectedVectors:
         with model_refusals():
             async with pause_turn():
-                return await self._embedder.detect_dimensions(model=model, purpose=indexing(organization_id))
+                return await self._embedder.detect_vectors(model=model, purpose=indexing(organization_id))
 
 
 def indexing(organization_id: str) -> Purpose:

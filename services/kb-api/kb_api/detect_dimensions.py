@@ -31,14 +31,20 @@ class DimensionDetection:
         """Ask the model and store its answer; return False if it does not answer, and ask again later."""
         try:
             async with asyncio.timeout(WITHIN_S):
-                dimensions = await self._embedder.detect_dimensions(
+                detected = await self._embedder.detect_vectors(
                     model=kb.embedding_model, purpose=Purpose(kb.organization_id, None, "index", "document")
                 )
         except TimeoutError:
             return await self._postpone(database, kb, reason="it did not answer in time")
         except KbError as error:
             return await self._postpone(database, kb, reason=str(error))
-        known = await knowledge_bases.set_dimensions(database, kb, dimensions)
+        known = await knowledge_bases.set_vectors(
+            database,
+            kb,
+            dimensions=detected.dimensions,
+            fingerprint=detected.origin.fingerprint,
+            sample=detected.origin.sample,
+        )
         # After a crash before this, they are retried in some seconds all the same.
         waiting = KnowledgeBaseNotReady().error_type
         await index_jobs.make_due(database, kb.organization_id, error_type=waiting, kb_id=kb.kb_id)

@@ -85,7 +85,7 @@ def describe_reason(
     else:
         what = _TO_BE_DONE[action]
     done = next((text for state, text in _BEING_DONE.items() if state == status), None)
-    if status == "pending" and job is not None and job.error_type == "provider_paused":
+    if status == "pending" and job is not None and job.error_type in {"provider_paused", "other_vectors"}:
         done = f"It waits: {job.error_message}."
     if status == "failed" and job is not None and job.error_type == SensitiveDocument.error_type:
         done = f"It is refused: {job.error_message}."

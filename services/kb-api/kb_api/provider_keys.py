@@ -26,7 +26,13 @@ _EXAMPLES: Final = {
     "openai-compatible": "https://models.example.com/v1",
     "vllm": "http://127.0.0.1:8000/v1",
 }
-_RETRIED_WITH_A_NEW_KEY: Final = ("provider_auth", "provider_key_missing", "provider_quota", "rate_limited")
+_RETRIED_WITH_A_NEW_KEY: Final = (
+    "provider_auth",
+    "provider_key_missing",
+    "provider_quota",
+    "rate_limited",
+    "other_vectors",
+)
 """Errors of index jobs that a new key may fix."""
 
 _log = structlog.get_logger()

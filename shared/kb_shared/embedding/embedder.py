@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.batch_key import batch_key
 from kb_shared.embedding.batch_queue import Delivered
 from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
@@ -19,6 +20,8 @@ from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.paused_providers import PausedProviders
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
+from kb_shared.embedding.vector_origin import VectorOrigin
+from kb_shared.errors import OtherVectors
 from kb_shared.metering.budget import SpendAllowance, Spending
 from kb_shared.mongo import embedding_cache
 from kb_shared.mongo.database import Database
@@ -31,6 +34,8 @@ from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS
 
 BeforePaying: TypeAlias = Callable[[], Awaitable[None]]
 
+_MAX_RECOGNIZED: Final = 10_000
+_RECOGNIZED_FOR_S: Final = 3_600.0
 _DIMENSION_PROBE: Final = "How many dimensions does a vector of this model have?"
 
 
@@ -45,6 +50,12 @@ class Embedded:
     found: int
     """Number of distinct texts whose vectors the cache had, without a request or a wait."""
     space: VectorSpace
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedVectors:
+    dimensions: int
+    origin: VectorOrigin
 
 
 class Embedder:
@@ -76,6 +87,9 @@ class Embedder:
         self._known = KnownVectors(database)
         self._paused = PausedProviders(database)
         self._buyer = VectorBuyer(database, provider)
+        self._recognized: BoundedCache[tuple[str, str, VectorOrigin], bool] = BoundedCache(
+            _MAX_RECOGNIZED, lifetime_s=_RECOGNIZED_FOR_S
+        )
 
     async def embed(
         self,
@@ -84,6 +98,7 @@ class Embedder:
         model: str,
         dimensions: int,
         purpose: Purpose,
+        origin: VectorOrigin | None = None,
         rate_limits: Mapping[str, int] | None = None,
         allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
@@ -97,6 +112,7 @@ class Embedder:
             model: a name of the catalogue.
             dimensions: of the vectors; sent to the provider where they are not the model's own.
             purpose: who pays, and what for.
+            origin: of the vectors that these are compared with; None if it is not known.
             rate_limits: `requests_per_minute` and `tokens_per_minute` of the KB, where it has any.
             allowance: of the work that this call is a part of; without it the call is all the work there is.
             before_paying: awaited if not all vectors are there; what it raises is raised, and nothing is paid.
@@ -109,9 +125,11 @@ class Embedder:
             ProviderRefused: trying again changes nothing.
             Parked: a limit is used up for longer than the guard waits, or the provider is known to be out.
             ProviderPaused: the organization has paused the provider, and a document of a KB needs it.
+            OtherVectors: another model answers under this name than that of `origin`.
             TransientError: answers could not be stored.
         """
         reached = await self.models.get(purpose.organization_id, model)
+        await self._require_origin(reached, origin, purpose.organization_id)
         return await self._embed(
             texts,
             reached,
@@ -138,8 +156,8 @@ class Embedder:
         await self._provider.check_available(purpose.organization_id, reached, purpose.input_type, bucket=bucket)
         await allowance.reserve(1, nano_usd=reached.nano_usd(1))
 
-    async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
-        """Ask the model for one vector and return its length.
+    async def detect_vectors(self, *, model: str, purpose: Purpose) -> DetectedVectors:
+        """Ask the model for one vector and return its length and origin.
 
         Stored and charged as any other vector, but kept for seven days only and in a space of its own (0 dimensions),
         because the real number is not known when the cache is asked. Raises what `embed` raises.
@@ -148,11 +166,12 @@ class Embedder:
         # Also where the vector is in the cache: what is detected now is paid for later.
         await self._spending.check_price(purpose.organization_id, known=reached.price is not None)
         embedded = await self._embed([_DIMENSION_PROBE], reached, dimensions=None, purpose=purpose)
-        return len(embedded.vectors[0])
+        (vector,) = embedded.vectors
+        return DetectedVectors(len(vector), VectorOrigin.from_probe(reached.fingerprint, vector))
 
     @property
     def probe_tokens(self) -> int:
-        """Return the estimated tokens of the text that `detect_dimensions` embeds."""
+        """Return the estimated tokens of the text that `detect_vectors` embeds."""
         return estimate_text_tokens([_DIMENSION_PROBE])
 
     async def ask_unguarded(self, organization_id: str, model: str, text: str) -> Vector:
@@ -165,7 +184,7 @@ class Embedder:
         return await self._provider.ask_unguarded(text, reached)
 
     async def find_dimensions(self, *, model: str, purpose: Purpose) -> int | None:
-        """Return the dimensions that `detect_dimensions` found in the last days; None if it has to ask the model.
+        """Return the dimensions that `detect_vectors` found in the last days; None if it has to ask the model.
 
         Raises:
             UnknownModel, ProviderKeyMissing: as `embed` does.
@@ -245,6 +264,20 @@ class Embedder:
         return Embedded(
             [vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found, key.space
         )
+
+    async def _require_origin(self, model: EmbeddingModel, origin: VectorOrigin | None, organization_id: str) -> None:
+        """Ask a model that is reached in another way than `origin` for a sample. Raises OtherVectors."""
+        if origin is None or origin.fingerprint == model.fingerprint:
+            return
+        key = (organization_id, model.fingerprint, origin)
+        is_same = self._recognized.find(key)
+        if is_same is None:
+            purpose = Purpose(organization_id, None, operation="index", input_type="document")
+            probe = await self._embed([_DIMENSION_PROBE], model, dimensions=None, purpose=purpose)
+            is_same = origin.is_same_model(VectorOrigin.from_probe(model.fingerprint, probe.vectors[0]))
+            self._recognized.put(key, is_same)
+        if not is_same:
+            raise OtherVectors(model.name)
 
     async def _check_not_paused(self, model: EmbeddingModel, purpose: Purpose) -> None:
         """Raise ProviderPaused for the documents of a KB. Searches, and the creation of a KB, go on."""

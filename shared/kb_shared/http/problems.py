@@ -21,6 +21,7 @@ from kb_contracts.reasons.field_reasons import FieldReason, reasons_of
 from kb_shared.errors import (
     BudgetExhausted,
     KbError,
+    OtherVectors,
     Parked,
     ProviderUnavailable,
     RequestError,
@@ -174,6 +175,9 @@ def as_request_error(error: KbError) -> RequestError:
                 f"The request was not carried out: {error}. Use another model, ask the operator of this deployment to "
                 "set its price (KB_MODEL_PRICES or KB_USD_PER_SPU), or PUT /budget without limits in USD.",
             )
+        case OtherVectors():
+            detail = f"A search by meaning is not possible: {error}. Searches with mode text are."
+            return RequestError(503, "provider-refused", detail, retry_after_s=error.retry_after_s)
         case ProviderUnavailable() | Parked():
             slug, what = "provider-unavailable", "The embedding provider"
         case SearchUnavailable():

@@ -138,6 +138,11 @@ class KnowledgeBase:
     paused_at: datetime | None = None
     """Time of the pause. A paused KB indexes nothing; removals and searches continue."""
 
+    vector_fingerprint: str | None = None
+    """Fingerprint of the provider, address and model that the first vector came from; None if it is not known."""
+    vector_sample: tuple[float, ...] = ()
+    """First numbers of that vector, by which its model is recognized at another address."""
+
     version: int = 0
     """Number of changes of the fields that people set."""
     kind: KnowledgeBaseKind = KnowledgeBaseKind.DOCUMENTS
@@ -167,7 +172,7 @@ ROWS: Final = RowMapper(
     KnowledgeBase,
     names={"kb_id": "_id"},
     convert={"status": Status, "index_rebuild": IndexRebuild, "kind": KnowledgeBaseKind}
-    | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings"), tuple),
+    | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings", "vector_sample"), tuple),
     # All rows have these fields, but a row without them is readable, too.
     defaults={"tag_ids": (), "status_reason": None},
 )
@@ -468,11 +473,14 @@ async def begin_index_rebuild(database: Database, kb: KnowledgeBase) -> bool:
     return written.matched_count == 1
 
 
-async def set_dimensions(database: Database, kb: KnowledgeBase, dimensions: int) -> bool:
-    """Store the dimensions of the vectors of a KB; False if they are known already, or it is being deleted."""
+async def set_vectors(
+    database: Database, kb: KnowledgeBase, *, dimensions: int, fingerprint: str, sample: Sequence[float]
+) -> bool:
+    """Store what the vectors of a KB are like; False if that is known already, or it is being deleted."""
+    found = {"embedding_dimensions": dimensions, "vector_fingerprint": fingerprint, "vector_sample": list(sample)}
     written = await database[NAME].update_one(
         {**_filter(kb.key), "status": Status.CREATING, "embedding_dimensions": UNKNOWN_DIMENSIONS},
-        {"$set": {"embedding_dimensions": dimensions, "status_reason": None, "updated_at": datetime.now(UTC)}},
+        {"$set": {**found, "status_reason": None, "updated_at": datetime.now(UTC)}},
     )
     return written.matched_count == 1
 

@@ -619,8 +619,8 @@ async def test_a_caller_that_leaves_after_the_answer_does_not_lose_what_was_paid
 async def test_dimensions_are_detected_with_one_paid_probe_and_free_after_it(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    assert await embedder.detect_dimensions(model="hash-48", purpose=indexing) == 48
-    assert await embedder.detect_dimensions(model="hash-48", purpose=indexing) == 48
+    assert (await embedder.detect_vectors(model="hash-48", purpose=indexing)).dimensions == 48
+    assert (await embedder.detect_vectors(model="hash-48", purpose=indexing)).dimensions == 48
 
     assert await provider.calls() == 1
     assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 1
@@ -638,7 +638,7 @@ async def test_an_unknown_model_is_refused_before_anything_is_paid(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
     with pytest.raises(UnknownModel):
-        await embedder.detect_dimensions(model="no-such-model", purpose=indexing)
+        await embedder.detect_vectors(model="no-such-model", purpose=indexing)
 
     assert await provider.calls() == 0
 

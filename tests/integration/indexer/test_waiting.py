@@ -109,6 +109,20 @@ async def test_a_key_that_is_missing_is_waited_for(
     assert "OPENAI_API_KEY" in (job.error_message or "")
 
 
+async def test_a_document_waits_while_another_model_answers_under_the_name_of_the_knowledge_bases_model(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    of_another = {"vector_fingerprint": "0" * 16, "vector_sample": [1.0] * 16}
+    await tenant.database.knowledge_bases.update_one({"_id": kb.kb_id}, {"$set": of_another})
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 0, "other_vectors")
+    assert "store the former address" in (job.error_message or "")
+
+
 async def test_a_command_that_comes_again_uses_up_no_attempt(
     tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:

@@ -9,6 +9,13 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.embedder import _DIMENSION_PROBE as PROBE
+from kb_shared.embedding.embedder import Embedded
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.vector_origin import origin_of
+from kb_shared.errors import OtherVectors
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.own_servers import HeldModel, OwnServer, ollama, vllm
 
@@ -166,3 +173,44 @@ async def test_a_private_address_is_refused_with_the_setting_that_allows_it(orga
     assert "`api_base` must be the address of your server" in without.json()["detail"]
     keyless = await organization.request("PUT", "/llm-providers/openai", json={})
     assert "`api_key` must be given" in keyless.json()["detail"]
+
+
+async def test_vectors_of_two_models_of_one_name_are_not_mixed_and_a_server_that_moved_is_recognized(
+    member: OrganizationClient,
+) -> None:
+    await member.ok("POST", "/tags", json={"tag_id": "t", "name": "t"})
+    embedder, name = member.api.embedder, "ollama/nomic-embed-text"
+    purpose = Purpose(member.organization_id, None, "index", "document")
+    model = {"nomic-embed-text:latest": HeldModel(dimensions=48)}
+    async with (
+        ollama(model) as before,
+        ollama(model) as moved,
+        ollama({"nomic-embed-text:latest": HeldModel(dimensions=48, seed="another model")}) as other,
+    ):
+        await put(member, "ollama", before.root)
+        body = {"name": "kb", "tag_ids": ["t"], "embedding_model": name}
+        created = await member.ok("POST", "/knowledge-bases", json=body)
+        kb = await knowledge_bases.get(member.database, KnowledgeBaseKey(member.organization_id, created["kb_id"]))
+
+        async def embed() -> Embedded:
+            return await embedder.embed(["x"], model=name, dimensions=48, purpose=purpose, origin=origin_of(kb))
+
+        first = await embed()
+        await put(member, "ollama", other.root)
+        with pytest.raises(OtherVectors, match="store the former address"):
+            await embed()
+        assert [body["input"] for _, path, body in other.asked if path == "/v1/embeddings"] == [[PROBE]]
+        await put(member, "ollama", moved.root)
+        again = await embed()
+        assert (again.vectors[0] == first.vectors[0]).all()
+        # The same name at another address has vectors of its own, which are paid for.
+        assert again.generated == 1
+
+
+async def test_a_key_stays_with_its_address_and_is_not_sent_to_another(member: OrganizationClient) -> None:
+    async with vllm(api_key="secret") as server, vllm(api_key="secret") as other:
+        await put(member, "vllm", server.root, api_key="secret")
+        await put(member, "vllm", server.root, requests_per_minute=600)
+        assert (await check(member, "vllm"))["ok"]
+        await put(member, "vllm", other.root)
+        assert (await check(member, "vllm"))["error"]["type"] == "provider_auth"

@@ -9,7 +9,7 @@ import pytest
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
 from kb_search.settings import SearchSettings
-from kb_shared.mongo import budgets
+from kb_shared.mongo import budgets, knowledge_bases
 from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database
 from kb_shared.prices import Prices
@@ -51,6 +51,20 @@ async def test_w16_a_provider_that_is_limiting_us_is_a_503_with_its_own_patience
     response = await searcher.post(knowledge, {"query": "x", "mode": "vector"})
     assert (response.status_code, response.json()["type"]) == (503, "provider-unavailable")
     assert response.headers["retry-after"] == "7"
+
+
+async def test_vectors_of_another_model_of_the_same_name_are_not_searched_and_words_are(
+    searcher: SearchingCaller, knowledge: Knowledge
+) -> None:
+    await knowledge.index(DocumentToIndex("d1", ["a fox of the woods"]))
+    of_another = {"vector_fingerprint": "0" * 16, "vector_sample": [1.0] * 16}
+    await knowledge.database[knowledge_bases.NAME].update_one({"_id": knowledge.kb.kb_id}, {"$set": of_another})
+
+    by_meaning = await searcher.post(knowledge, {"query": "fox", "mode": "vector"})
+    assert (by_meaning.status_code, by_meaning.json()["type"]) == (503, "provider-refused")
+    assert "store the former address" in by_meaning.json()["detail"]
+    by_words = await searcher.post(knowledge, {"query": "fox", "mode": "hybrid"})
+    assert [each["document_id"] for each in by_words.json()["results"]] == ["d1"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ WAITING_FOR: Final[Mapping[str, str]] = {
     "provider_auth": "the provider refuses the key: replace it",
     "provider_quota": "the quota of the provider's key is used up: raise it there",
     "provider_paused": "the provider is paused: resume it",
+    "other_vectors": "another model answers than the one that the vectors came from: store its address again",
     "provider_key_missing": "the provider has no key: set it",
     "budget_exhausted": "the budget of this month is used up: raise it, or wait for the next month",
     "unknown_price": "the price of the model is not known, and the budget is in US dollars",

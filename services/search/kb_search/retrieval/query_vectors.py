@@ -9,6 +9,7 @@ from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.vector_origin import VectorOrigin, origin_of
 from kb_shared.errors import (
     BudgetExhausted,
     KbError,
@@ -57,13 +58,14 @@ async def embed_query(
     Returns:
         The vector by KB id, or why there is none; KBs with other models can still be searched.
     """
-    same_model: dict[tuple[str, int, str], list[KnowledgeBase]] = {}
+    same_model: dict[tuple[str, int, str, VectorOrigin | None], list[KnowledgeBase]] = {}
     for kb in kbs:
         normalized = for_model(text, kb.text_normalization)
-        same_model.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
+        space = (kb.embedding_model, kb.embedding_dimensions, normalized, origin_of(kb))
+        same_model.setdefault(space, []).append(kb)
     outcomes = await run_all(
         _embed(embedder, normalized, group[0], within_s=within_s, before_paying=before_paying)
-        for (_, _, normalized), group in same_model.items()
+        for (_, _, normalized, _), group in same_model.items()
     )
     return {kb.kb_id: outcome for group, outcome in zip(same_model.values(), outcomes, strict=True) for kb in group}
 
@@ -79,6 +81,7 @@ async def _embed(
                 model=kb.embedding_model,
                 dimensions=kb.embedding_dimensions,
                 purpose=purpose,
+                origin=origin_of(kb),
                 before_paying=before_paying,
             )
     except TimeoutError:

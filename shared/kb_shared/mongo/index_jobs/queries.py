@@ -24,8 +24,9 @@ _WAITS_FOR_SOMEONE: Final = (
     "provider_auth",
     "provider_quota",
     "provider_paused",
+    "other_vectors",
 )
-"""Error types of jobs that wait until their organization changes a budget or a key, or resumes a provider."""
+"""Error types of jobs that wait until their organization changes a budget, key or address, or resumes a provider."""
 
 
 _MOST_SUMMARIZED: Final = 100_000
