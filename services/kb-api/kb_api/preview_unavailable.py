@@ -15,6 +15,6 @@ class PreviewUnavailable(RequestError):
         super().__init__(
             503,
             "preview-unavailable",
-            f"{why}. Try again after Retry-After, with a shorter text or fewer tags if it fails again.",
+            f"{why}. Try again in {_RETRY_AFTER_S:g} s, with a shorter text or fewer tags if it fails again.",
             retry_after_s=_RETRY_AFTER_S,
         )

@@ -49,6 +49,6 @@ async def read_text(database: Database, key: DocumentKey, *, start: int, end: in
     raise RequestError(
         503,
         "text-being-replaced",
-        "The text of the document was replaced each time it was being read. Try again after Retry-After.",
+        f"The text of the document was replaced each time it was being read. Try again in {_RETRY_AFTER_S:g} s.",
         retry_after_s=_RETRY_AFTER_S,
     )

@@ -53,12 +53,11 @@ class ConcurrencyLimit:
         if self._counts[organization_id] >= self._limit_of_organization:
             detail = (
                 f"This organization has {self._limit_of_organization} {self._kind} in progress, which is the limit. "
-                "Try again after Retry-After, and send fewer at the same time."
+                "Try again in a second, and send fewer at the same time."
             )
             raise RequestError(429, "too-many-at-once", detail, retry_after_s=RETRY_AFTER_S)
         if self._counts.total() >= self._limit:
             detail = (
-                f"This service has {self._limit} {self._kind} in progress, which is the limit; try again after "
-                "Retry-After."
+                f"This service has {self._limit} {self._kind} in progress, which is the limit; try again in a second."
             )
             raise RequestError(503, "overloaded", detail, retry_after_s=RETRY_AFTER_S)

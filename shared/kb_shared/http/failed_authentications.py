@@ -5,6 +5,7 @@ after the key was read: many organizations can share an address, and a key id is
 not lock out a valid key.
 """
 
+import math
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -53,7 +54,7 @@ class FailedAuthentications:
             429,
             "too-many-failed-authentications",
             "Too many failed authentications from this address or for this key id. Send a valid key, or try again "
-            "after Retry-After.",
+            f"in {math.ceil(wait_s)} s.",
             retry_after_s=wait_s,
         )
 

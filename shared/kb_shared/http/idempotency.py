@@ -175,7 +175,7 @@ def _in_use() -> RequestError:
     return RequestError(
         409,
         KEY_IN_USE,
-        "A request with this Idempotency-Key is being carried out; send it again after Retry-After.",
+        "A request with this Idempotency-Key is being carried out; send it again in a second.",
         retry_after_s=1,
     )
 

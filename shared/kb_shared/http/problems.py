@@ -189,8 +189,9 @@ def as_request_error(error: KbError) -> RequestError:
         case _:
             slug, what = "unavailable", "The database"
     retry_after_s = error.retry_after_s if isinstance(error, TransientError | Parked) else None
-    detail = f"{what} can't serve this now; try again after Retry-After."
-    return RequestError(503, slug, detail, retry_after_s=retry_after_s or DEFAULT_RETRY_AFTER_S)
+    pause_s = retry_after_s or DEFAULT_RETRY_AFTER_S
+    detail = f"{what} can't serve this now; try again in {math.ceil(pause_s)} s."
+    return RequestError(503, slug, detail, retry_after_s=pause_s)
 
 
 async def _mongo_error(request: Request, error: Exception) -> JSONResponse:

@@ -77,7 +77,7 @@ class Protocol(H11Protocol):
             self._expect_head()
             self.loop.call_later(FIRST_REQUEST_GRACE_S, self._all.allow_closing, self)
         else:
-            detail = "All connections of this service are in use; try again after Retry-After."
+            detail = "All connections of this service are in use; try again in a second."
             self._refuse(503, "too-many-connections", detail)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -8,6 +8,7 @@ exceed it briefly.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -78,12 +79,13 @@ class RequestLimits:
             if wait_s is None:
                 meter.give_back()
         holder, _ = refusing[0]
+        pause_s = max(wait_s for _, wait_s in refusing)
         raise RequestError(
             429,
             "too-many-requests",
-            f"The limit of {meters[holder].per_minute} requests a minute of this {holder} is used up; try again after "
-            "Retry-After.",
-            retry_after_s=max(wait_s for _, wait_s in refusing),
+            f"The limit of {meters[holder].per_minute} requests a minute of this {holder} is used up; try again in "
+            f"{math.ceil(pause_s)} s.",
+            retry_after_s=pause_s,
         )
 
     def _meter(self, bucket: Bucket, per_minute: int) -> "_Meter":

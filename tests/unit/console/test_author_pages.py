@@ -48,7 +48,7 @@ async def test_models_are_chosen_by_what_they_read_and_cost(
     model |= price
     form = (await reader.get(f"{ORG}/knowledge-bases/new")).text
     thin = "\N{NARROW NO-BREAK SPACE}"
-    assert f"(openai, 1{thin}536 dimensions, reads 8{thin}191 tokens, {words})" in form
+    assert f">openai, 1{thin}536 dimensions, reads 8{thin}191 tokens, {words}<" in form
 
 
 async def test_the_creation_says_what_it_will_need(reader: httpx.AsyncClient, api: FakeApi) -> None:

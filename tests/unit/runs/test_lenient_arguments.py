@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from kb_contracts.api.model import StrictModel, Timestamp
+from kb_contracts.api.runs import KbIds
 from kb_search.runs.lenient_arguments import read_arguments
 from kb_search.runs.written_arguments import UnusableCall, parse_arguments
 
@@ -186,3 +187,15 @@ def test_any_text_is_an_object_or_refused_in_words(written: str) -> None:
     except UnusableCall as refused:
         problem = str(refused)
     assert not problem or "arguments" in problem
+
+
+class AskedOfKnowledgeBase(StrictModel):
+    kb_ids: KbIds
+    document_id: Annotated[str, Field(max_length=3)] = ""
+
+
+def test_a_wrong_id_is_told_where_ids_come_from() -> None:
+    with pytest.raises(UnusableCall, match=r"kb_ids comes from list_knowledge_bases\.$"):
+        read_arguments(AskedOfKnowledgeBase, {"kb_ids": ["Handbook"]})
+    with pytest.raises(UnusableCall, match=r"document_id comes from the results of a search\.$"):
+        read_arguments(AskedOfKnowledgeBase, {"kb_ids": [], "document_id": "readme.md"})

@@ -23,6 +23,8 @@ from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 PROVIDERS: Final = "providers"
 TAB: Final = "Providers"
 _CHOICES: Final = 100
+_SERVERS: Final = frozenset({"ollama", "openai-compatible", "vllm"})
+"""Providers whose models are in no list: a server of one's own has any."""
 
 router = APIRouter(prefix=f"{OF_ORGANIZATION}/{SETTINGS}/{PROVIDERS}")
 
@@ -76,7 +78,7 @@ async def put(request: Request, visit: Visitor) -> Response:
     form, api_key = ProviderForm.from_form(sent), sent.get("api_key")
     try:
         await visit.api.llm_providers.put(
-            form.provider.strip(), api_key=api_key if isinstance(api_key, str) else "", **form.settings()
+            form.provider.strip(), api_key=api_key if isinstance(api_key, str) and api_key else None, **form.settings()
         )
     except (UnusableForm, ApiError) as error:
         return await _render(request, visit, form=form, problem=describe_refusal(error))
@@ -130,7 +132,7 @@ async def _render(
     done: str = "",
 ) -> HTMLResponse:
     found, (uses, models) = await run_two_or_cancel(visit.api.llm_providers.list(limit=_CHOICES), read_uses(visit.api))
-    known: Sequence[str] = sorted({model.provider for model in models})
+    known: Sequence[str] = sorted({model.provider for model in models} | _SERVERS)
     return render_page(
         request,
         "providers.html",

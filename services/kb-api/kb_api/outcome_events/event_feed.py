@@ -72,7 +72,7 @@ class EventFeed:
         if self._streams.get(key_id, 0) >= self._streams_of_key:
             detail = (
                 f"This key follows events with {self._streams_of_key} connections, which is the limit; close one of "
-                "them, or try again after Retry-After."
+                f"them, or try again in {RETRY_AFTER_S:g} s."
             )
             raise RequestError(429, "too-many-at-once", detail, retry_after_s=RETRY_AFTER_S)
         self._streams[key_id] = self._streams.get(key_id, 0) + 1

@@ -22,7 +22,7 @@ class FilterBuilding(RequestError):
         super().__init__(
             409,
             "filter-building",
-            f"{field}: {message}; try again after Retry-After.",
+            f"{field}: {message}; try again in 2 s.",
             retry_after_s=2,
             extra={"fields": [{"field": field, "message": message}]},
         )

@@ -28,7 +28,7 @@ def index_not_ready() -> RequestError:
     return RequestError(
         503,
         "index-not-ready",
-        "A search index of this knowledge base is being built; try again after Retry-After.",
+        "A search index of this knowledge base is being built; try again in 2 s.",
         retry_after_s=2,
     )
 
@@ -51,7 +51,7 @@ def map_index_errors() -> Iterator[None]:
             ) from error
         if error.code == _OVERLOADED:
             raise RequestError(
-                503, "search-overloaded", "Too many searches at once; try again after Retry-After.", retry_after_s=1
+                503, "search-overloaded", "Too many searches at once; try again in 1 s.", retry_after_s=1
             ) from error
         raise
 

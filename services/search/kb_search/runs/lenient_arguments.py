@@ -39,6 +39,14 @@ class _NotUnderstood(Exception):
     """A value that can mean several things, or none."""
 
 
+_SOURCES_OF_IDS: Final = {
+    "kb_id": "list_knowledge_bases",
+    "kb_ids": "list_knowledge_bases",
+    "document_id": "the results of a search",
+}
+"""What returns the ids that a tool takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadArguments(Generic[Arguments]):
     """Arguments of a call."""
@@ -102,7 +110,9 @@ def _letters(name: str) -> str:
 
 def _explain(invalid: ValidationError, model: type[BaseModel]) -> str:
     problems = describe(invalid, model, whole="arguments", most=MAX_PROBLEMS)
-    return f"{problems}. The tool takes: {', '.join(model.model_fields) or 'nothing'}"
+    wrong = {str(each["loc"][0]) for each in invalid.errors(include_url=False) if each["loc"]}
+    sources = sorted(f"{name} comes from {source}" for name, source in _SOURCES_OF_IDS.items() if name in wrong)
+    return "; ".join([f"{problems}. The tool takes: {', '.join(model.model_fields) or 'nothing'}", *sources])
 
 
 def _shown(name: str) -> str:

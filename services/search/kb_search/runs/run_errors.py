@@ -10,6 +10,7 @@
 | anything else, such as MongoDB being away | 503 `unavailable` |
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -82,6 +83,6 @@ def map_run_error(error: Exception) -> RequestError:
             return RequestError(
                 503,
                 "unavailable",
-                "The database is not available now; try again after Retry-After.",
+                f"The database is not available now; try again in {math.ceil(retry_after_s or _RETRY_AFTER_S)} s.",
                 retry_after_s=retry_after_s or _RETRY_AFTER_S,
             )
