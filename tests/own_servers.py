@@ -20,7 +20,7 @@ class HeldModel:
     """A model that a server holds."""
 
     dimensions: int | None = None
-    """Of an embedding model; None: it answers."""
+    """Dimensions of an embedding model; None: it answers."""
     calls_tools: bool = True
     context: int = 4_096
     seed: str = ""

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from kb_shared.chat.models import is_allowed
 from kb_shared.kafka_connection.connection import (
     DEFAULT_BOOTSTRAP_SERVERS,
     Compression,
@@ -15,6 +14,7 @@ from kb_shared.kafka_connection.connection import (
     SaslMechanism,
     SecurityProtocol,
 )
+from kb_shared.model_patterns import is_allowed
 from kb_shared.prices import MAX_USD, ModelPrice, Prices
 from kb_shared.secrets.peppers import Peppers
 

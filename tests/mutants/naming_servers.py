@@ -56,9 +56,7 @@ MUTANTS: Final = (
         _KEYS,
         old="    if catalogue.find_provider(name) is not None or len(servers) == 1:\n",
         new="    if True:\n",
-        caught_by=in_file(
-            "tests/unit/test_default_models.py", "test_a_default_model_that_nobody_can_have_names_its_setting"
-        ),
+        caught_by=in_file("tests/unit/test_default_models.py", "test_a_default_model_of_no_provider_names_its_setting"),
     ),
     Mutant(
         "public-site-leads-to-a-private-one",

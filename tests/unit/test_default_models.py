@@ -24,7 +24,7 @@ def test_a_plain_name_is_accepted_where_the_environment_names_the_server() -> No
 
 
 @pytest.mark.parametrize("name", ["llama3.1", "gpt-4o-mni", "meta-llama/Llama-3.1-8B-Instruct", ""])
-def test_a_default_model_that_nobody_can_have_names_its_setting(name: str) -> None:
+def test_a_default_model_of_no_provider_names_its_setting(name: str) -> None:
     with pytest.raises(Misconfigured, match=f"KB_CHAT_MODEL={name}: .*ollama/{name}"):
         check(name)
     two = {"OLLAMA_API_BASE": "http://a", "HOSTED_VLLM_API_BASE": "http://b"}

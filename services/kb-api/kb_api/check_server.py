@@ -9,7 +9,7 @@ from typing import Final
 from kb_api.called_models import TEXT, WITHIN_S, ProviderCheck, check_chat, describe_vector, measure
 from kb_api.check_advice import advise, advise_unreachable
 from kb_api.server_models import (
-    ModelServer,
+    AskedServer,
     choose_model,
     find_context_of_prompts,
     find_context_of_texts,
@@ -68,7 +68,7 @@ class ServerChecks:
         """List the models of a server, and call `wanted`, or one that it lists, for an answer and for a vector."""
         assert access.api_base is not None
         own = await self._embedder.models.keys.find(organization_id, provider)
-        server = ModelServer(provider, ServerAddress(access.api_base, access.api_key, own is not None))
+        server = AskedServer(provider, ServerAddress(access.api_base, access.api_key, own is not None))
         listed = await self._list(server, wanted)
         name = wanted or choose_model(listed.models)
         if name is None or listed.error_type is not None:
@@ -90,7 +90,7 @@ class ServerChecks:
         return replace(checked, advice=advise(checked, name_at_server(name)))
 
     async def _contexts(
-        self, server: ModelServer, name: str, models: Sequence[ServedModel]
+        self, server: AskedServer, name: str, models: Sequence[ServedModel]
     ) -> tuple[int | None, int | None]:
         """Return the tokens that a model reads of a prompt, and of a text to embed; None if they are not known."""
         at_server = name_at_server(name)
@@ -101,7 +101,7 @@ class ServerChecks:
             await find_context_of_texts(self._servers, server, at_server) or listed,
         )
 
-    async def _list(self, server: ModelServer, wanted: str | None) -> ProviderCheck:
+    async def _list(self, server: AskedServer, wanted: str | None) -> ProviderCheck:
         """Return the list of a server. That a server has none is an error only if no model is wanted."""
         began, provider = perf_counter(), server.provider
         try:

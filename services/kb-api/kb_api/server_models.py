@@ -18,7 +18,7 @@ _EMBEDDING_NAMES: Final = ("embed", "minilm", "bge-", "/bge", "e5-", "gte-", "ar
 
 
 @dataclass(frozen=True, slots=True)
-class ModelServer:
+class AskedServer:
     provider: str
     address: ServerAddress
 
@@ -28,7 +28,7 @@ class ModelServer:
         return replace(self.address, api_base=self.address.api_base.removesuffix("/v1"))
 
 
-async def list_models(servers: OpenAIServers, server: ModelServer) -> list[ServedModel]:
+async def list_models(servers: OpenAIServers, server: AskedServer) -> list[ServedModel]:
     """Return the models of a server, in its order.
 
     Raises:
@@ -45,21 +45,21 @@ async def list_models(servers: OpenAIServers, server: ModelServer) -> list[Serve
     ][:MOST_MODELS]
 
 
-async def find_context_of_texts(servers: OpenAIServers, server: ModelServer, model: str) -> int | None:
+async def find_context_of_texts(servers: OpenAIServers, server: AskedServer, model: str) -> int | None:
     """Return how many tokens of a text an embedding model of Ollama reads; None if that is not known."""
     if server.provider != OLLAMA:
         return None
-    said = await _ask_quietly(servers, server, "/api/show", {"model": model})
+    said = await _ask_quietly(servers, server, "/api/show", body={"model": model})
     facts = said.get("model_info")
     items = facts.items() if isinstance(facts, dict) else ()
     return next((value for key, value in items if key.endswith(".context_length") and _is_number(value)), None)
 
 
-async def find_context_of_prompts(servers: OpenAIServers, server: ModelServer, model: str) -> int | None:
+async def find_context_of_prompts(servers: OpenAIServers, server: AskedServer, model: str) -> int | None:
     """Return the context that Ollama has loaded a model with, at which it cuts prompts; None if that is not known."""
     if server.provider != OLLAMA:
         return None
-    said = await _ask_quietly(servers, server, "/api/ps", None)
+    said = await _ask_quietly(servers, server, "/api/ps", body=None)
     loaded = said.get("models")
     for each in loaded if isinstance(loaded, list) else []:
         if isinstance(each, dict) and _with_tag(model) in {_with_tag(each.get("name")), _with_tag(each.get("model"))}:
@@ -79,7 +79,7 @@ def choose_model(models: Sequence[ServedModel]) -> str | None:
 
 
 async def _ask_quietly(
-    servers: OpenAIServers, server: ModelServer, path: str, body: Mapping[str, Any] | None
+    servers: OpenAIServers, server: AskedServer, path: str, *, body: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """Ask Ollama's own API. Older versions, and gateways before it, lack parts of it: they tell nothing."""
     try:

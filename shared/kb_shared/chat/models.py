@@ -7,11 +7,11 @@ models: one for demonstrations and the scripted ones of tests. A server of one's
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from kb_contracts.api.chat_models import DEMO_MODEL
 from kb_shared.errors import ModelNotAllowed, UnknownModel
+from kb_shared.model_patterns import is_allowed
 from kb_shared.prices import Prices, nano_usd
 from kb_shared.providers.access import OPENAI_COMPATIBLE, Access
 from kb_shared.providers.known_providers import (
@@ -276,8 +276,3 @@ def _of_own_server(provider: str) -> BundledChatModel:
     """Describe a model of which nothing is known but who runs it."""
     price = 0.0 if provider in RUN_BY_THEIR_USERS else None
     return BundledChatModel(provider, None, None, price, price, takes_schema=True)
-
-
-def is_allowed(name: str, allowed: Sequence[str]) -> bool:
-    """Decide whether a model is one of `allowed`: names, or patterns with `*`, `?` and `[...]`, as of file names."""
-    return any(fnmatchcase(name, pattern) for pattern in allowed)

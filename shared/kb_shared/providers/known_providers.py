@@ -74,7 +74,7 @@ PROVIDERS: Final[Mapping[str, ProviderEnvironment]] = {
 OWN_SERVERS: Final = tuple(name for name, provider in PROVIDERS.items() if provider.prefixes)
 """Providers that may be a server which somebody runs; `openai` only where an address is given."""
 NEED_ADDRESS: Final = tuple(name for name, provider in PROVIDERS.items() if provider.optional_key is not None)
-"""Those of them that have no usual address, and may take requests without a key."""
+"""Providers of them that have no usual address, and may take requests without a key."""
 RUN_BY_THEIR_USERS: Final = frozenset({OLLAMA, VLLM})
 """Providers whose models cost nothing a token, unless the deployment sets a price."""
 _PROVIDER_OF_PREFIX: Final = {prefix: name for name, each in PROVIDERS.items() for prefix in each.prefixes}

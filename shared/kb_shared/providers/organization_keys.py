@@ -100,7 +100,7 @@ class OrganizationKeys:
             return Reach(LOCAL, None)
         if named is not None:
             access = await self.find(organization_id, named)
-            if self._takes(named, name, access, catalogue):
+            if self._takes(named, name, access=access, catalogue=catalogue):
                 return Reach(named, access)
             if provider_of_prefix(name) not in {None, OPENAI}:
                 return Reach(named, None)
@@ -113,7 +113,7 @@ class OrganizationKeys:
         return Reach(catalogue.provider_of(name), None)
 
     @staticmethod
-    def _takes(provider: str, name: str, access: Access | None, catalogue: ListedModels) -> bool:
+    def _takes(provider: str, name: str, *, access: Access | None, catalogue: ListedModels) -> bool:
         """Return whether there is access to a provider that may have the model."""
         if catalogue.is_listed(provider, name) or provider not in OWN_SERVERS:
             return access is not None or catalogue.has_key(provider)

@@ -154,7 +154,7 @@ async def test_a_plain_name_may_be_a_model_of_two_servers_and_is_asked_about(mem
         assert not asked_models(one) | asked_models(two)
 
 
-async def test_a_name_that_nobody_has_says_how_a_server_is_made_known(member: OrganizationClient) -> None:
+async def test_a_name_in_no_list_says_how_a_server_is_made_known(member: OrganizationClient) -> None:
     await member.ok("POST", "/tags", json={"tag_id": "t", "name": "t"})
     body = {"name": "kb", "tag_ids": ["t"], "embedding_model": "nomic-embed-text"}
     refused = await member.request("POST", "/knowledge-bases", json=body)

@@ -44,7 +44,7 @@ _SOURCES_OF_IDS: Final = {
     "kb_ids": "list_knowledge_bases",
     "document_id": "the results of a search",
 }
-"""What returns the ids that a tool takes."""
+"""Sources of the ids that a tool takes."""
 
 
 @dataclass(frozen=True, slots=True)
