@@ -5,12 +5,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from kb_client.command_line.examples import examples
 from kb_client.command_line.output_format import TableOrJson
+
+if TYPE_CHECKING:
+    from kb_local.state import Home
 
 Result = TypeVar("Result")
 
@@ -35,12 +38,16 @@ def up(
     from kb_local import daemon
     from kb_local.display import Progress, print_running
     from kb_local.monitoring import OBSERVE
+    from kb_local.running_stacks import describe_others, nearest_home
     from kb_local.state import home_of
 
-    environment = {**os.environ, **({OBSERVE: "1"} if observe else {})}
-    home = home_of(environment)
+    given = bool(os.environ.get("KB_HOME"))
+    home = _or_exit(lambda: (None if given else nearest_home()) or home_of(os.environ))
+    environment = {**os.environ, **({OBSERVE: "1"} if observe else {}), "KB_HOME": str(home.folder)}
     if not _or_exit(home.is_locked):
         _check_machine(environment)
+        if not given and (others := describe_others(home, environment)):
+            print(f"this is a stack of its own, in {home.folder}; {others}", file=sys.stderr)
     run = daemon.run_in_foreground if foreground else daemon.start
     with Progress(
         enabled=output == "table", on_ready=lambda state: print_running(home, state, as_json=output == "json")
@@ -55,14 +62,16 @@ def up(
 def down(*, output: TableOrJson = "table") -> None:
     """Stop the stack and wait until all its processes have ended. The data is kept."""
     from kb_local import daemon
-    from kb_local.state import home_of
+    from kb_local.running_stacks import describe_others
 
-    folder = home_of(os.environ).folder
-    was_running = _or_exit(lambda: daemon.stop(os.environ))
+    environment, home = _find_stack()
+    was_running = _or_exit(lambda: daemon.stop(environment))
     if output == "json":
-        print(json.dumps({"was_running": was_running, "folder": str(folder)}))
-    else:
-        print(_stopped(folder) if was_running else f"no stack is running in {folder}")
+        print(json.dumps({"was_running": was_running, "folder": str(home.folder)}))
+        return
+    print(_stopped(home.folder) if was_running else f"no stack is running in {home.folder}")
+    if not was_running and (others := describe_others(home, environment)):
+        print(others)
 
 
 def restart(
@@ -73,7 +82,8 @@ def restart(
     """End one process of the running stack, and wait until its successor is ready."""
     from kb_local.restart import restart
 
-    successor = _or_exit(lambda: restart(os.environ, name))
+    environment, _ = _find_stack()
+    successor = _or_exit(lambda: restart(environment, name))
     if output == "json":
         print(json.dumps({"name": name, "pid": successor.pid}))
     else:
@@ -85,11 +95,13 @@ def status(*, output: TableOrJson = "table") -> None:
     from kb_local import daemon
     from kb_local.display import print_status, print_warning
     from kb_local.doctor import check_disk
-    from kb_local.state import home_of
+    from kb_local.running_stacks import describe_others
 
-    home = home_of(os.environ)
-    state = _or_exit(lambda: daemon.current_state(os.environ))
+    environment, home = _find_stack()
+    state = _or_exit(lambda: daemon.current_state(environment))
     print_status(home, state, as_json=output == "json")
+    if state.phase == "stopped" and output == "table" and (others := describe_others(home, environment)):
+        print(others)
     disk = check_disk(home)
     if not disk.ok and disk.is_needed:
         print_warning(f"disk: {disk.found}; the state shown may be outdated", remedy=disk.remedy)
@@ -115,6 +127,14 @@ def demo(*, output: TableOrJson = "table") -> None:
     from kb_local.demo import run
 
     raise typer.Exit(_or_exit(lambda: run(as_json=output == "json")))
+
+
+def _find_stack() -> tuple[Mapping[str, str], "Home"]:
+    """Return the settings of the stack that a command means, and its folder."""
+    from kb_local.running_stacks import find_home
+
+    home = _or_exit(lambda: find_home(os.environ))
+    return {**os.environ, "KB_HOME": str(home.folder)}, home
 
 
 def _stopped(folder: Path) -> str:

@@ -1,4 +1,6 @@
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class LocalStackError(Exception):
@@ -10,6 +12,7 @@ class LocalStackError(Exception):
     ├── `UnusableServer`: the binary or deployment that was named cannot be used
     ├── `UnusableModelFile`: a file of an embedding model is missing or has another checksum
     ├── `UnusableHome`: the data folder is of a newer version or of another user, or another stack has it
+    ├── `SeveralStacks`: several stacks run, and none of them in this folder
     ├── `UnusablePort`: another process listens there, or it is not a port
     ├── `UnknownService`: `KB_LOCAL_SERVICES` names a service that cannot be started
     ├── `UnfitMachine`: required checks of `kb doctor` failed
@@ -43,6 +46,17 @@ class UnusableModelFile(LocalStackError):
 
 class UnusableHome(LocalStackError):
     """The data folder is of a newer version, or another stack has it."""
+
+
+class SeveralStacks(LocalStackError):
+    """Several stacks run, and none of them in this folder."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        lines = "".join(f"\n  {folder}" for folder in folders)
+        super().__init__(
+            f"{len(folders)} stacks run, and none of them in this folder:{lines}",
+            remedy=f"choose one: export KB_HOME={shlex.quote(str(folders[0]))}",
+        )
 
 
 class UnusablePort(LocalStackError):

@@ -5,7 +5,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal
 
@@ -88,7 +88,9 @@ class Home:
         """
         try:
             with self._permitted():
-                self.logs.mkdir(parents=True, exist_ok=True)
+                # The database has the texts of the documents.
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.logs.mkdir(exist_ok=True)
                 if not self._format.exists():
                     self._format.write_text(f"{FORMAT}\n")
         except OSError as error:
@@ -117,8 +119,10 @@ class Home:
             )
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[Callable[[], bool]]:
         """Become the only supervisor of this folder; the lock ends with the process.
+
+        Yields a function that says whether the folder is still there: another one of the same path is not.
 
         Raises:
             UnusableHome: another one runs.
@@ -131,7 +135,16 @@ class Home:
                     f"a stack is already running in {self.folder}",
                     remedy="`kb down` stops it, `kb status` shows its processes",
                 )
-            yield
+            yield lambda: self._is_at_its_path(file)
+
+    def _is_at_its_path(self, lock: IO[str]) -> bool:
+        try:
+            return os.path.samestat(self._lock.stat(), os.fstat(lock.fileno()))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            # Of a file system that does not answer nothing is known.
+            return True
 
     def is_locked(self) -> bool:
         """Say whether a supervisor runs.
@@ -182,7 +195,7 @@ class Home:
 
     def write_state(self, state: StackState) -> None:
         """Replace the state atomically: readers never see a part of it."""
-        _write_private(self._state, state.model_dump_json(indent=1))
+        write_private(self._state, state.model_dump_json(indent=1))
 
     def read_secrets(self) -> Secrets:
         """Return the secrets of this stack; a missing one is created."""
@@ -190,13 +203,22 @@ class Home:
         with contextlib.suppress(FileNotFoundError), self._permitted():
             kept = Secrets.model_validate_json(self._secrets.read_bytes())
         if kept.model_fields_set != Secrets.model_fields.keys():
-            _write_private(self._secrets, kept.model_dump_json(indent=1))
+            write_private(self._secrets, kept.model_dump_json(indent=1))
         return kept
 
 
 def home_of(environment: Mapping[str, str]) -> Home:
-    """Return the folder that `KB_HOME` names, else `.kb` of the current directory."""
-    return Home(Path(environment.get("KB_HOME") or DEFAULT_FOLDER).absolute())
+    """Return the folder that `KB_HOME` names, else `.kb` of the current directory.
+
+    Raises:
+        UnusableHome: the current directory was deleted.
+    """
+    try:
+        return Home(Path(environment.get("KB_HOME") or DEFAULT_FOLDER).absolute())
+    except FileNotFoundError:
+        raise UnusableHome(
+            "the current folder was deleted", remedy="go to another folder, or name one with KB_HOME"
+        ) from None
 
 
 def find_process(pid: int | None, started_at: float | None) -> psutil.Process | None:
@@ -220,7 +242,8 @@ def _takes_lock(file: IO[str]) -> bool:
     return True
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Replace a file by one that only this user can read; a reader sees the old text or the new one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         draft.touch(mode=0o600)

@@ -4,11 +4,12 @@
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from kb_local.errors import LocalStackError, UnusableServer
 from kb_local.monitoring import MonitoringOptions, is_observed
 from kb_local.ports import Ports, parse_port
 from kb_local.python_server import GatewayProcess
+from kb_local.running_stacks import registered
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
 from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
@@ -83,15 +85,23 @@ def backoff_s(failures: int) -> float:
 class Supervisor:
     """Runs one stack from start to stop."""
 
-    def __init__(self, stack: Stack, *, on_change: Callable[[StackState], None]) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        *,
+        on_change: Callable[[StackState], None],
+        has_folder: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Prepare to run a stack that has not been started.
 
         Args:
             stack: what to run.
             on_change: called with the state whenever it has changed, and again while it raises an `OSError`.
+            has_folder: says whether the folder of the stack is still there; without it the stack ends.
         """
         self._stack = stack
         self._on_change = on_change
+        self._has_folder = has_folder
         self._phase: StackPhase = "starting"
         self._failure: StackProblem | None = None
         self._histories: dict[str, RestartHistory] = {}
@@ -107,7 +117,7 @@ class Supervisor:
             LocalStackError: the stack could not be started.
         """
         async with asyncio.TaskGroup() as group:
-            reporting = group.create_task(self._report_forever())
+            reporting = group.create_task(self._report_forever(stop))
             try:
                 await self._run_until(stop)
             except LocalStackError as error:
@@ -156,7 +166,8 @@ class Supervisor:
             history.last_exit = describe_exit(server.returncode or 0)
             self._report()
             await asyncio.sleep(backoff_s(failures - 1))
-            while not await self._restart(server):
+            # It may have ended because its folder was deleted, which a start would make again.
+            while not self._has_folder() or not await self._restart(server):
                 failures += 1
                 await asyncio.sleep(backoff_s(failures))
             history.restarts += 1
@@ -202,9 +213,12 @@ class Supervisor:
         self._phase = phase
         self._report()
 
-    async def _report_forever(self) -> None:
+    async def _report_forever(self, stop: asyncio.Event) -> None:
         while True:
             self._report()
+            if not stop.is_set() and not self._has_folder():
+                log.warning("folder.deleted", folder=str(self._stack.home.folder))
+                stop.set()
             await asyncio.sleep(REPORT_INTERVAL_S if self._phase == "ready" else STARTING_INTERVAL_S)
 
     def _report(self) -> None:
@@ -315,18 +329,20 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
     """
     home = home_of(environment)
     home.prepare()
-    with home.locked():
+    with home.locked() as has_folder, _found_by_commands(home, environment):
         end_leftovers(home)
 
         def write_and_report(state: StackState) -> None:
-            home.write_state(state)
+            # The folder of a stack that has lost its own may be another one's by now.
+            if has_folder():
+                home.write_state(state)
             on_change(state)
 
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            supervisor = Supervisor(make_stack(environment), on_change=write_and_report)
+            supervisor = Supervisor(make_stack(environment), on_change=write_and_report, has_folder=has_folder)
         except LocalStackError as error:
             # The state is the one of the run before, and the command that waits for this one looks for its pid.
             ours = {"supervisor_pid": os.getpid(), "supervisor_started_at": psutil.Process().create_time()}
@@ -334,6 +350,17 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
             write_and_report(home.read_state().model_copy(update={**ours, "phase": "failed", "failure": failure}))
             raise
         await supervisor.run(stop)
+
+
+@contextlib.contextmanager
+def _found_by_commands(home: Home, environment: Mapping[str, str]) -> Iterator[None]:
+    """Register the stack of this process; without a state directory it works, and is found in its folder only."""
+    with contextlib.ExitStack() as registration:
+        try:
+            registration.enter_context(registered(home, environment))
+        except OSError as error:
+            log.warning("stack.not_registered", reason=str(error), remedy="make the state directory writable")
+        yield
 
 
 def end_leftovers(home: Home) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -32,6 +33,7 @@ class CommandLine:
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
+        self.folder = folder.parent
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("KB_")},
             "KB_HOME": str(folder),
@@ -42,7 +44,13 @@ class CommandLine:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [KB, *arguments], env=self.env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            [KB, *arguments],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
 
     def pids(self) -> list[int]:
@@ -113,6 +121,21 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     assert kb.run("status").returncode == 1
     assert "no stack is running" in kb.run("restart", "kb-dummy").stderr
     assert json.loads(kb.run("down", "--json").stdout) == {"was_running": False, "folder": str(kb.home.folder)}
+
+
+def test_a_stack_is_used_from_anywhere_and_ends_when_its_folder_is_deleted(kb: CommandLine, tmp_path: Path) -> None:
+    up(kb)
+    pids = kb.pids()
+    # As in another folder, without any setting.
+    kb.env = {**kb.env, "KB_HOME": "", "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+    kb.folder = tmp_path / "elsewhere"
+    kb.folder.mkdir()
+    assert json.loads(kb.run("status", "--json").stdout)["folder"] == str(kb.home.folder)
+    # At once: deleted file by file, it may get new ones meanwhile.
+    shutil.rmtree(kb.home.folder.rename(tmp_path / "deleted"), ignore_errors=True)
+    wait_until_gone(pids)
+    assert not kb.home.folder.exists(), "nothing is written for a stack that is gone"
+    assert "no stack is running" in kb.run("down").stdout
 
 
 @pytest.mark.prometheus
