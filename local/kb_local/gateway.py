@@ -12,24 +12,25 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import aiohttp
 import uvicorn
+from multidict import CIMultiDict
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from yarl import URL
 
 from kb_local.ports import LOOPBACK
 from kb_local.serve_process import serve_until_signal
 from kb_local.upstreams import UPSTREAMS, GatewayUpstream
 from kb_shared.http.connection_limit import ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
-from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
+from kb_shared.http.protocol import MAX_CONNECTIONS, MAX_HEAD_BYTES, Protocol
 from kb_shared.http.security_headers import with_security_headers
 from kb_shared.http.uvicorn_server import listen
 
@@ -51,6 +52,7 @@ HOP_BY_HOP = frozenset(
     }
 )
 OPERATORS_PATHS = frozenset({"/metrics"})
+CONSOLE = "/console/"
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 RETRY_AFTER_S = 1
 CLIENT_CLOSED_REQUEST = 499
@@ -85,40 +87,53 @@ def _route_collection(name: str) -> GatewayUpstream:
 
 def create_app(upstreams: Mapping[GatewayUpstream, str]) -> ASGIApp:
     """Return the gateway to the services at these base URLs."""
-    # A long answer may pause for as long as it likes: agents stream. Idle connections go before uvicorn closes them.
-    client = httpx.AsyncClient(
-        timeout=httpx.Timeout(None, connect=2),
-        # A client keeps cookies, and would send those of one caller with the requests of all others.
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=2),
-        trust_env=False,
-    )
 
     async def forward(request: Request) -> Response:
         if request.scope["path"] in OPERATORS_PATHS:
             detail = "This path is served by each service on its own port, and not here."
             return _problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)
+        if _is_browser_at_the_door(request):
+            return RedirectResponse(CONSOLE, headers={"vary": "accept"})
         upstream = route_upstream(request.url.path)
         body = _RequestBody(request)
-        outgoing = _build_outgoing(request, body, client=client, base_url=upstreams[upstream])
+        sending = _send(request, body, client=request.state.client, base_url=upstreams[upstream])
         try:
-            answer = await _send_while_connected(request, body, sending=client.send(outgoing, stream=True))
+            answer = await _send_while_connected(request, body, sending=sending)
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             return _unavailable(request, upstream)
-        except httpx.RequestError:
+        except (aiohttp.ClientError, ConnectionError):
             return _connection_lost(request, upstream)
-        response = StreamingResponse(_stream_body(answer), status_code=answer.status_code)
-        response.raw_headers = _end_to_end(answer.headers.raw)
-        return response
+        return _ForwardedAnswer(answer, body)
 
     @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        async with client:
-            yield
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, aiohttp.ClientSession]]:
+        async with _open_client() as client:
+            yield {"client": client}
 
     return Starlette(routes=[Route("/{path:path}", forward, methods=METHODS)], lifespan=lifespan)
+
+
+def _open_client() -> aiohttp.ClientSession:
+    """Return a client that reads an answer while it still sends, as a service may refuse a body that never comes."""
+    return aiohttp.ClientSession(
+        # A long answer may pause for as long as it likes: agents stream. Idle connections end before uvicorn's.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=2),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=2),
+        # A client keeps cookies, and would send those of one caller with the requests of all others.
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("accept", "accept-encoding", "content-type", "user-agent"),
+        auto_decompress=False,
+        max_line_size=MAX_HEAD_BYTES,
+        max_field_size=MAX_HEAD_BYTES,
+    )
+
+
+def _is_browser_at_the_door(request: Request) -> bool:
+    """Say whether a person has opened the address that `kb up` prints: programs do not ask for HTML."""
+    reads = request.method in {"GET", "HEAD"}
+    return reads and request.scope["path"] == "/" and "text/html" in request.headers.get("accept", "")
 
 
 class _RequestBody:
@@ -129,14 +144,35 @@ class _RequestBody:
         self._request = request
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        async for chunk in self._request.stream():
-            yield chunk
-        self.has_ended.set()
+        # Else aiohttp keeps the headers back until there is something of the body.
+        yield b""
+        try:
+            async for chunk in self._request.stream():
+                yield chunk
+        finally:
+            self.has_ended.set()
+
+
+class _ForwardedAnswer(StreamingResponse):
+    """The answer of a service, which may come before the body of the request has ended."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, body: _RequestBody) -> None:
+        super().__init__(_stream_body(answer), status_code=answer.status)
+        self.raw_headers = _end_to_end(answer.raw_headers)
+        self._request_body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_after_body() -> Message:
+            # Who looks for a disconnect would take pieces of the body, and ask a client for one that was refused.
+            await self._request_body.has_ended.wait()
+            return await receive()
+
+        await super().__call__(scope, receive_after_body, send)
 
 
 async def _send_while_connected(
-    request: Request, body: _RequestBody, *, sending: Coroutine[Any, Any, httpx.Response]
-) -> httpx.Response:
+    request: Request, body: _RequestBody, *, sending: Coroutine[Any, Any, aiohttp.ClientResponse]
+) -> aiohttp.ClientResponse:
     """Forward a request until the client disconnects, so that no service works for a client that has gone.
 
     Raises:
@@ -161,28 +197,43 @@ async def _wait_for_disconnect(request: Request, body: _RequestBody) -> None:
         pass
 
 
-def _build_outgoing(request: Request, body: _RequestBody, *, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
-    # The bytes as they came: decoding and encoding again would change an escaped slash.
-    raw_path: bytes = request.scope["raw_path"]
-    if query := request.scope["query_string"]:
-        raw_path += b"?" + query
+async def _send(
+    request: Request, body: _RequestBody, *, client: aiohttp.ClientSession, base_url: str
+) -> aiohttp.ClientResponse:
     has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
     if not has_body:
         body.has_ended.set()
-    return client.build_request(
+    headers = _end_to_end(request.headers.raw)
+    return await client.request(
         request.method,
-        httpx.URL(base_url).copy_with(raw_path=raw_path),
-        headers=httpx.Headers(_end_to_end(request.headers.raw)),
-        content=body.chunks() if has_body else None,
+        _target(request, base_url),
+        headers=CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
+        data=body.chunks() if has_body else None,
+        allow_redirects=False,
     )
 
 
-async def _stream_body(answer: httpx.Response) -> AsyncIterator[bytes]:
+def _target(request: Request, base_url: str) -> URL:
+    """Return the URL at the service, with the bytes as they came: decoding would change an escaped slash."""
+    path: str = request.scope["raw_path"].decode("latin-1")
+    base = URL(base_url)
+    return URL.build(
+        scheme=base.scheme,
+        host=base.host or LOOPBACK,
+        port=base.port,
+        # A target that is no path, such as `@other.host`, becomes one.
+        path=path if path.startswith("/") else f"/{path}",
+        query_string=request.scope["query_string"].decode("latin-1"),
+        encoded=True,
+    )
+
+
+async def _stream_body(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
-        async for chunk in answer.aiter_raw():
+        async for chunk in answer.content.iter_any():
             yield chunk
     finally:
-        await answer.aclose()
+        answer.close()
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -69,6 +69,7 @@ class Echo:
         routes = [
             Route("/v0/orgs/acme/events", self.stream),
             Route("/v0/orgs/acme/for-ever", self.wait_for_disconnect, methods=["GET", "POST"]),
+            Route("/v0/orgs/acme/refused", self.refuse, methods=["POST"]),
             Route("/{path:path}", self.echo, methods=["GET", "POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host=LOOPBACK, port=self.port, log_level="critical")
@@ -102,6 +103,10 @@ class Echo:
             pass
         self.caller_left.set()
         return Response()
+
+    async def refuse(self, _request: Request) -> Response:
+        """Answer before any of the body was read, as a service refuses a wrong key."""
+        return JSONResponse({"type": "unauthorized"}, status_code=401)
 
     async def stream(self, _request: Request) -> Response:
         async def events() -> AsyncIterator[str]:
@@ -181,6 +186,79 @@ async def test_a_cookie_of_one_caller_is_never_sent_for_another(
 async def test_a_large_body_comes_through_whole(client: httpx.AsyncClient) -> None:
     answer = await client.post(f"{ORG}/documents:batch", content=b"x" * 5_000_000)
     assert answer.json()["body_bytes"] == 5_000_000
+
+
+NEVER_SENT = {"Content-Length": "100"}
+
+
+@pytest.mark.parametrize(
+    "headers", [NEVER_SENT, {"Transfer-Encoding": "chunked"}, NEVER_SENT | {"Expect": "100-continue"}]
+)
+async def test_a_refusal_does_not_wait_for_a_body_that_never_comes(
+    client: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        await connection.send(head("POST", f"{ORG}/refused", headers))
+        assert await connection.status() == 401
+
+
+async def test_a_refused_body_that_still_comes_spoils_nothing(client: httpx.AsyncClient) -> None:
+    answers = [await client.post(f"{ORG}/refused", content=b"x" * 3_000_000) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert (await client.post(f"{ORG}/tags", content=b"12345")).json()["body_bytes"] == 5
+
+
+async def test_a_body_for_which_a_client_wants_to_be_asked_is_asked_for_and_comes_through(
+    client: httpx.AsyncClient,
+) -> None:
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        await connection.send(head("POST", f"{ORG}/tags", {"Content-Length": "3", "Expect": "100-continue"}))
+        assert await connection.status() == 100
+        await connection.send(b"abc")
+        assert await connection.status() == 418
+
+
+async def test_chunks_are_one_body_and_the_connection_goes_on(client: httpx.AsyncClient) -> None:
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        for _ in range(2):
+            await connection.send(head("POST", f"{ORG}/tags", {"Transfer-Encoding": "chunked"}) + b"3\r\nabc\r\n")
+            await connection.send(b"2\r\nde\r\n0\r\n\r\n")
+            assert await connection.status() == 418
+            assert b'"body_bytes":5' in await connection.reader.readuntil(b"}}")
+
+
+async def test_a_head_has_the_length_of_the_body_and_no_body(client: httpx.AsyncClient) -> None:
+    answer = await client.head(f"{ORG}/tags")
+    assert (answer.status_code, answer.content) == (418, b"")
+    assert int(answer.headers["content-length"]) > 100
+    assert (await client.get(f"{ORG}/tags")).status_code == 418
+
+
+async def test_a_client_who_leaves_within_the_body_leaves_the_service_too(
+    client: httpx.AsyncClient, echo: Echo
+) -> None:
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        await connection.send(head("POST", f"{ORG}/for-ever", NEVER_SENT) + b"{")
+        await echo.asked.wait()
+    await asyncio.wait_for(echo.caller_left.wait(), timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize("target", ["@other.test/", "//other.test/x", "http://other.test/x", "*"])
+async def test_a_target_that_is_no_path_reaches_no_other_host(client: httpx.AsyncClient, target: str) -> None:
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        await connection.send(head("GET", target, {}))
+        assert await connection.status() in {404, 418}
+
+
+async def test_a_browser_at_the_base_url_is_led_to_the_console_and_a_program_is_not(client: httpx.AsyncClient) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for method in ("GET", "HEAD"):
+        led = await client.request(method, "/", headers=browser)
+        assert (led.status_code, led.headers["location"], led.headers["vary"]) == (307, "/console/", "accept")
+    for accept in ("*/*", "application/json"):
+        assert (await client.get("/", headers={"accept": accept})).status_code == 418
+    assert (await client.post("/", headers=browser)).status_code == 418
+    assert (await client.get(f"{ORG}/tags", headers=browser)).status_code == 418
 
 
 async def test_events_are_passed_on_as_they_come(client: httpx.AsyncClient, echo: Echo) -> None:
