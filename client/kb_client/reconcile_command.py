@@ -8,8 +8,9 @@ import typer
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
-from kb_client.command_line.output import open_console, print_answer, print_table
+from kb_client.command_line.output import open_console, print_answer
 from kb_client.command_line.output_format import Output
+from kb_client.command_line.tables import print_table
 from kb_client.command_line.unusable_request import UnusableRequest
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _print_repairs(plan: "PlanWithRepairs") -> None:
     print_table(
         ("knowledge base", "document", "drift", "repair"),
         [(each.kb_id, each.document_id, each.kind, each.repair) for each in plan.repairs],
-        whole=("knowledge base",),
+        whole=("knowledge base", "document"),
     )
     if (left := plan.total_count - len(plan.repairs)) > 0:
         print(f"and {left:,} more")

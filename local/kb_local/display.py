@@ -10,8 +10,10 @@ from typing import Self
 
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
+from rich.text import Text
 
+from kb_client.command_line.output import open_console
+from kb_client.command_line.tables import print_table
 from kb_local.doctor import Check
 from kb_local.model_hints import describe_models
 from kb_local.ports import LOOPBACK
@@ -104,9 +106,10 @@ The stack is ready.
 
 Next: `kb open` opens the console in a browser, signed in. Or `kb docs push FOLDER`, then `kb ask "..."`.
 {_hints(state, secrets)}
-To run the commands of the documentation, paste this line:
+To run the commands of the documentation, paste these two lines:
 
-  export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key}
+  export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key} \
+    KB_KAFKA={_kafka(state)}
 
 For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledge-bases"
 
@@ -157,30 +160,30 @@ def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"folder": str(home.folder), **state.model_dump(mode="json", exclude={"ports"})}))
         return
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = open_console()
     if state.phase == "stopped" and not state.processes:
-        console.print(f"no stack has been started in {home.folder}; start one with `kb up`", highlight=False)
+        console.print(f"no stack has been started in {home.folder}; start one with `kb up`", soft_wrap=True)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("process", "pid", "port", "state", "restarts", "log"):
-        table.add_column(column, justify="right" if column in {"pid", "port", "restarts"} else "left", no_wrap=True)
-    for process in state.processes:
-        colour = COLOURS[process.condition]
-        last_exit = f" (last: {process.last_exit})" if process.last_exit else ""
-        table.add_row(
-            process.name,
-            str(process.pid or "-"),
-            str(process.port or "-"),
-            f"[{colour}]{process.condition}[/{colour}]",
-            f"{process.restarts}{last_exit}",
-            process.log,
-        )
-    console.print(table)
-    console.print(f"\nstack {state.phase}, base URL {state.base_url or 'none'}, folder {home.folder}", highlight=False)
+    print_table(
+        ("process", "state", "port", "pid", "restarts", "log"),
+        [
+            (
+                each.name,
+                Text(each.condition, style=COLOURS[each.condition]),
+                str(each.port or "-"),
+                str(each.pid or "-"),
+                f"{each.restarts}{f' (last: {each.last_exit})' if each.last_exit else ''}",
+                each.log,
+            )
+            for each in state.processes
+        ],
+        whole=("state",),
+    )
+    console.print(f"\nstack {state.phase}, base URL {state.base_url or 'none'}, folder {home.folder}", soft_wrap=True)
     if state.prometheus_url is not None:
-        console.print(f"Prometheus {state.prometheus_url}, Alertmanager {state.alertmanager_url}", highlight=False)
+        console.print(f"Prometheus {state.prometheus_url}, Alertmanager {state.alertmanager_url}", soft_wrap=True)
     if state.failure is not None:
-        console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", highlight=False, markup=False)
+        console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", soft_wrap=True)
 
 
 def print_warning(problem: str, *, remedy: str) -> None:

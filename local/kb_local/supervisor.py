@@ -19,9 +19,9 @@ import structlog
 from kb_local.child import describe_exit
 from kb_local.errors import LocalStackError, UnusableServer
 from kb_local.monitoring import MonitoringOptions, is_observed
-from kb_local.ports import Ports, parse_port
+from kb_local.ports import LOOPBACK, Ports, parse_port
 from kb_local.python_server import GatewayProcess
-from kb_local.running_stacks import registered
+from kb_local.running_stacks import registered, running_stacks
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
 from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
@@ -282,10 +282,11 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
     Raises:
         LocalStackError: the folder, the port, a service or the Kafka connection that was asked for cannot be used.
     """
-    _check_kafka_connection(environment)
     home = home_of(environment)
     home.prepare()
     ports = Ports(home.read_state().ports)
+    environment = _without_own_broker(environment, ports)
+    _check_kafka_connection(environment)
     if wanted := environment.get("KB_PORT"):
         ports.reserve_exactly("gateway", parse_port(wanted))
     return Stack(
@@ -304,6 +305,25 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
         ports=ports,
         monitoring=MonitoringOptions() if is_observed(environment) else None,
     )
+
+
+def _without_own_broker(environment: Mapping[str, str], ports: Ports) -> Mapping[str, str]:
+    """Take away a `KB_KAFKA` that `kb up` has printed for publishers: it names the broker that is to be started.
+
+    Raises:
+        UnusableServer: it names that of another stack.
+    """
+    given = environment.get("KB_KAFKA")
+    if given is None or given == f"{LOOPBACK}:{ports.remembered.get('broker')}":
+        return {name: value for name, value in environment.items() if name != "KB_KAFKA"}
+    for each in running_stacks(environment):
+        broker = Home(each.folder).read_state().ports.get("broker")
+        if given == f"{LOOPBACK}:{broker}" and not environment.get("KB_KAFKA_TOPIC_PREFIX"):
+            raise UnusableServer(
+                f"KB_KAFKA is the broker of the stack in {each.folder}",
+                remedy="unset KB_KAFKA; or set KB_KAFKA_TOPIC_PREFIX, if the stacks are to share it",
+            )
+    return environment
 
 
 def _check_kafka_connection(environment: Mapping[str, str]) -> None:

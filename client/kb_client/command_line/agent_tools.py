@@ -9,8 +9,9 @@ from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import KnowledgeBaseArgument, find_knowledge_base
-from kb_client.command_line.output import print_answer, print_table
+from kb_client.command_line.output import print_answer
 from kb_client.command_line.output_format import Output, OutputFormat
+from kb_client.command_line.tables import print_table
 from kb_client.command_line.unusable_request import UnusableRequest
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from kb_client.command_line.output import open_console, visible
 from kb_client.command_line.search import describe_copies, describe_place
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from kb_contracts.api.run_events import AnswerDelta, RunEvent
     from kb_contracts.api.runs import CitationView, RunView
 
@@ -25,7 +27,7 @@ class AnswerDisplay:
     def __init__(self) -> None:
         self._status = open_console(errors=True).status("thinking")
         self._iteration = 0
-        self._is_within_line = False
+        self._lines = WrappedLines(width=open_console().width if sys.stdout.isatty() else None)
 
     def __enter__(self) -> Self:
         self._status.start()
@@ -35,7 +37,7 @@ class AnswerDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._status.stop()
-        self._end_line()
+        self._lines.end()
 
     def show(self, event: "RunEvent") -> None:
         """Print what an event says."""
@@ -47,16 +49,71 @@ class AnswerDisplay:
 
     def _write(self, delta: "AnswerDelta") -> None:
         if delta.iteration != self._iteration:
-            self._end_line()
-        self._iteration, text = delta.iteration, visible(delta.text)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        self._is_within_line = bool(text) and not text.endswith("\n")
+            self._lines.end()
+        self._iteration = delta.iteration
+        self._lines.write(visible(delta.text))
 
-    def _end_line(self) -> None:
+
+class WrappedLines:
+    """Writes a text as it comes, and breaks lines of a terminal between words."""
+
+    def __init__(self, *, width: int | None) -> None:
+        """Begin a line.
+
+        Args:
+            width: of the terminal; None for a file or a pipe, which gets the text as it is.
+        """
+        self._width = width
+        self._column = 0
+        self._spaces = ""
+        self._word = ""
+        self._is_within_line = False
+
+    def write(self, text: str) -> None:
+        """Write all whole words; the last one, which may go on, waits for its end."""
+        if self._width is None:
+            sys.stdout.write(text)
+        else:
+            for character in text:
+                self._take(character, width=self._width)
+        self._is_within_line = not text.endswith("\n") if text else self._is_within_line
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """Write what waits, and end the line that has begun."""
+        self._write_word()
         if self._is_within_line:
             print()
-        self._is_within_line = False
+        self._column, self._spaces, self._is_within_line = 0, "", False
+
+    def _take(self, character: str, *, width: int) -> None:
+        from rich.cells import cell_len
+
+        if character.isspace():
+            self._write_word()
+            if character == "\n":
+                sys.stdout.write("\n")
+                self._column, self._spaces = 0, ""
+            else:
+                self._spaces += character
+            return
+        if cell_len(character) > 1 or cell_len(self._word) >= width:
+            # Scripts with wide characters have no spaces; a word of a whole line is broken as it is.
+            self._write_word()
+        self._word += character
+
+    def _write_word(self) -> None:
+        from rich.cells import cell_len
+
+        if not self._word or self._width is None:
+            return
+        length = cell_len(self._spaces + self._word)
+        if self._column and self._column + length > self._width:
+            sys.stdout.write("\n")
+            self._column, self._spaces, length = 0, "", cell_len(self._word)
+        sys.stdout.write(self._spaces + self._word)
+        self._column += length
+        self._spaces = self._word = ""
 
 
 def print_footnotes(citations: "list[CitationView]") -> None:
@@ -65,9 +122,10 @@ def print_footnotes(citations: "list[CitationView]") -> None:
     for citation in sorted(citations, key=lambda each: each.number):
         place = describe_place(citation.source, citation.heading_path, citation.page_start, page_end=citation.page_end)
         known = [visible(citation.source), *place, describe_copies(citation.also_in)]
-        console.print(f"\n[{citation.number}] {', '.join(filter(None, known))}", soft_wrap=True)
+        console.print()
+        _print_wrapped(console, f"[{citation.number}] {', '.join(filter(None, known))}")
         if citation.text:
-            console.print(f"    {quote(citation.text)}", style="dim", soft_wrap=True)
+            _print_wrapped(console, quote(citation.text), indent=4, style="dim")
 
 
 def print_grounds(run: "RunView") -> None:
@@ -79,7 +137,19 @@ def print_grounds(run: "RunView") -> None:
         removed = "1 citation was" if run.dropped_citations == 1 else f"{run.dropped_citations} citations were"
         warnings.append(f"{removed} removed: no passage that was found has this number.")
     for warning in warnings:
-        open_console().print(f"\n{warning}", style="yellow", soft_wrap=True)
+        console = open_console()
+        console.print()
+        _print_wrapped(console, warning, style="yellow")
+
+
+def _print_wrapped(console: "Console", text: str, *, indent: int = 0, style: str = "") -> None:
+    """Print a text that breaks between words on a terminal, and nowhere in a file."""
+    from rich.padding import Padding
+
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent)), style=style)
+    else:
+        console.print(" " * indent + text, style=style, soft_wrap=True)
 
 
 def quote(text: str) -> str:

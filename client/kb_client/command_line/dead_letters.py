@@ -10,8 +10,9 @@ from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output import print_answer, print_fields, print_more
 from kb_client.command_line.output_format import Output
+from kb_client.command_line.tables import print_table
 
 if TYPE_CHECKING:
     from kb_client import Client
@@ -113,11 +114,11 @@ def _print_list(found: "Sequence[DeadLetterView]", *, total_count: int) -> None:
         print("There is no dead letter.")
         return
     print_table(
-        ("id", "filed", "document", "reason", "sent again", "discarded"),
+        ("id", "reason", "document", "filed", "sent again", "discarded"),
         [
-            (each.dead_letter_id, each.filed_at, each.document_id, each.reason, each.redriven_at, each.discarded_at)
+            (each.dead_letter_id, each.reason, each.document_id, each.filed_at, each.redriven_at, each.discarded_at)
             for each in found
         ],
-        whole=("id",),
+        whole=("id", "document"),
     )
     print_more(len(found), total_count=total_count)

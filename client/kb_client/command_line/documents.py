@@ -15,8 +15,9 @@ from kb_client.command_line.counts import count_documents
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_fields, print_json, print_more, print_table, visible
+from kb_client.command_line.output import print_answer, print_fields, print_json, print_more, visible
 from kb_client.command_line.output_format import Output, TableOrJson
+from kb_client.command_line.tables import print_table
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.errors import HttpNotFound, HttpUnprocessableContent
 

@@ -10,8 +10,9 @@ from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_more, print_table
+from kb_client.command_line.output import print_answer, print_more
 from kb_client.command_line.output_format import Output
+from kb_client.command_line.tables import print_table
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:

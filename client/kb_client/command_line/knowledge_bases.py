@@ -16,8 +16,9 @@ from kb_client.command_line.knowledge_base_names import (
     find_knowledge_base,
 )
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output import print_answer, print_fields, print_more
 from kb_client.command_line.output_format import Output, OutputFormat, OutputWithoutIds
+from kb_client.command_line.tables import print_table
 from kb_client.unset import UNSET, Unset
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output import print_answer, print_fields, print_more
 from kb_client.command_line.output_format import Output, OutputFormat
 from kb_client.command_line.property_options import PropertyOption, describe_properties, read_properties
+from kb_client.command_line.tables import print_table
 from kb_client.errors import HttpNotFound
 from kb_client.unset import UNSET
 

@@ -13,9 +13,10 @@ from kb_client.command_line.definitions import edit_text, read_text
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_group import app
 from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output import print_answer, print_fields, print_more
 from kb_client.command_line.output_format import Output, OutputFormat
 from kb_client.command_line.source_names import find_source
+from kb_client.command_line.tables import print_table
 
 if TYPE_CHECKING:
     from kb_contracts.api.knowledge_entries import EntrySummary, EntryView
@@ -246,8 +247,8 @@ def _print_list(found: "Sequence[EntrySummary]", *, total_count: int) -> None:
         print("There is no entry. `kb knowledge add` adds one.")
         return
     print_table(
-        ("title", "id", "type", "state", "citations", "created"),
-        [(e.title, e.entry_id, e.source_type, e.embedding_status, e.cites_30d, e.created_at) for e in found],
+        ("title", "id", "state", "type", "citations", "created"),
+        [(e.title, e.entry_id, e.embedding_status, e.source_type, e.cites_30d, e.created_at) for e in found],
         whole=("id",),
     )
     print_more(len(found), total_count=total_count)

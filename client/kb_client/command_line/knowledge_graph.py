@@ -11,9 +11,10 @@ from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, ListedItems, RowLimit
-from kb_client.command_line.output import print_answer, print_more, print_table
+from kb_client.command_line.output import print_answer, print_more
 from kb_client.command_line.output_format import Output, OutputFormat, TableOrJson
 from kb_client.command_line.property_options import PropertyOption, describe_properties, read_properties
+from kb_client.command_line.tables import print_table
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _print_neighbourhood(found: "NeighbourhoodView") -> None:
 
 def _print_nodes(found: "Sequence[NodeView]", *, total_count: int) -> None:
     rows = [(each.node_id, each.node_type, each.label, describe_properties(each.properties)) for each in found]
-    _print_rows(("id", "type", "label", "properties"), rows, total_count=total_count, whole="id")
+    _print_rows(("id", "type", "label", "properties"), rows, total_count=total_count, whole=["id"])
 
 
 def _print_edges(found: "Sequence[EdgeView]", *, total_count: int) -> None:
@@ -196,12 +197,14 @@ def _print_edges(found: "Sequence[EdgeView]", *, total_count: int) -> None:
         (each.source_id, each.edge_type, each.target_id, describe_properties(each.properties), each.edge_id)
         for each in found
     ]
-    _print_rows(("from", "type", "to", "properties", "id"), rows, total_count=total_count, whole="id")
+    _print_rows(("from", "type", "to", "properties", "id"), rows, total_count=total_count, whole=["from", "to", "id"])
 
 
-def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], *, total_count: int, whole: str) -> None:
+def _print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, total_count: int, whole: list[str]
+) -> None:
     if not rows:
         print("There is nothing. `kb knowledge import` imports a graph.")
         return
-    print_table(columns, rows, whole=(whole,))
+    print_table(columns, rows, whole=whole)
     print_more(len(rows), total_count=total_count)

@@ -14,8 +14,9 @@ from kb_client.command_line.definitions import StoredModelOption, read_definitio
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_group import app
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit
-from kb_client.command_line.output import print_answer, print_fields, print_table
+from kb_client.command_line.output import print_answer, print_fields
 from kb_client.command_line.output_format import Output, TableOrJson
+from kb_client.command_line.tables import print_table
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table
+from kb_client.command_line.output import print_answer, print_fields, print_more
 from kb_client.command_line.output_format import Output, OutputFormat
 from kb_client.command_line.source_names import McpServerArgument, find_mcp_server
+from kb_client.command_line.tables import print_table
 from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.unset import UNSET
 

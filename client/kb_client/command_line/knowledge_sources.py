@@ -10,7 +10,7 @@ from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_fields, print_more, print_table, visible
+from kb_client.command_line.output import print_answer, print_fields, print_more, visible
 from kb_client.command_line.output_format import Output, OutputFormat, TableOrJson
 from kb_client.command_line.source_config import (
     DepthOption,
@@ -27,6 +27,7 @@ from kb_client.command_line.source_config import (
 )
 from kb_client.command_line.source_group import app
 from kb_client.command_line.source_names import SourceArgument, find_source
+from kb_client.command_line.tables import print_table
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
@@ -192,15 +193,15 @@ def _print_list(found: "Sequence[KnowledgeSourceView]", *, total_count: int) -> 
         print("There is no source. `kb knowledge sources add` adds one.")
         return
     print_table(
-        ("label", "id", "kind", "cron", "last run", "outcome", "entries", "next run"),
+        ("label", "id", "outcome", "kind", "cron", "last run", "entries", "next run"),
         [
             (
                 each.label,
                 each.source_id,
+                each.last_run_status,
                 each.kind,
                 each.cron_expression if each.enabled else f"{each.cron_expression or '-'} (disabled)",
                 each.last_run_at,
-                each.last_run_status,
                 each.last_run_entry_count,
                 each.next_run_at,
             )

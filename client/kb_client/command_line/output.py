@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDTH_WITHOUT_TERMINAL: Final = 200
-_LEAST_WIDTH: Final = 4
-"""Least number of characters of a column whose cells are shortened."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -112,29 +110,6 @@ def _cell(value: object, *, one_line: bool) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: Collection[str] = ()) -> None:
-    """Print rows; a cell that does not fit is shortened, unless its column is one of `whole`, as for ids."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    # A line break or a tab in a name would spoil the columns.
-    cells = [[" ".join(shown(each).split()) for each in row] for row in rows]
-    for at, column in enumerate(columns):
-        is_numeric = all(_is_number(row[at]) for row in cells)
-        longest = max((len(row[at]) for row in cells), default=0)
-        table.add_column(
-            column,
-            justify="right" if is_numeric and cells else "left",
-            no_wrap=True,
-            overflow="fold" if column in whole else "ellipsis",
-            min_width=longest if column in whole else min(longest, _LEAST_WIDTH),
-        )
-    for row in cells:
-        table.add_row(*(Text(each) for each in row))
-    open_console().print(table)
-
-
 def print_fields(fields: Mapping[str, object]) -> None:
     """Print names and values, one pair a line."""
     from rich.table import Table
@@ -172,7 +147,3 @@ def shown(value: object) -> str:
         case list() | tuple() | set() | frozenset():
             return ", ".join(shown(each) for each in value) or "-"
     return visible(str(value))
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.replace(",", "").replace(".", "").isdigit()

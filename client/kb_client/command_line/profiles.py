@@ -9,8 +9,9 @@ import typer
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.connection import GivenConnection, find_configuration
 from kb_client.command_line.examples import examples
-from kb_client.command_line.output import print_answer, print_fields, print_table
+from kb_client.command_line.output import print_answer, print_fields
 from kb_client.command_line.output_format import Output, OutputWithoutIds
+from kb_client.command_line.tables import print_table
 from kb_client.configuration import (
     DEFAULT_PROFILE,
     configuration_path,

@@ -10,17 +10,11 @@ import typer
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import (
-    open_console,
-    print_answer,
-    print_fields,
-    print_more,
-    print_table,
-    visible,
-)
+from kb_client.command_line.output import open_console, print_answer, print_fields, print_more, visible
 from kb_client.command_line.output_format import Output, OutputFormat
 from kb_client.command_line.source_group import app
 from kb_client.command_line.source_names import SourceArgument, find_source
+from kb_client.command_line.tables import print_table
 from kb_client.command_line.unusable_request import UnusableRequest
 
 if TYPE_CHECKING:

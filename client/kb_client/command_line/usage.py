@@ -6,8 +6,9 @@ import typer
 
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
-from kb_client.command_line.output import print_answer, print_fields, print_table
+from kb_client.command_line.output import print_answer, print_fields
 from kb_client.command_line.output_format import OutputWithoutIds
+from kb_client.command_line.tables import print_table
 
 if TYPE_CHECKING:
     from kb_contracts.api.budgets import BudgetView
