@@ -10,6 +10,7 @@ import typer
 from kb_client.command_line import (
     agents,
     ask,
+    command_group,
     dead_letters,
     documents,
     events,
@@ -37,6 +38,7 @@ def create_app() -> typer.Typer:
     """Return the command with the subcommands of all installed packages."""
     app = typer.Typer(
         name="kb",
+        cls=command_group.CommandsInSections,
         help="Run and use knowledge bases over documents.",
         no_args_is_help=True,
         add_completion=False,
@@ -57,7 +59,7 @@ def create_app() -> typer.Typer:
         webhooks,
     ):
         app.add_typer(group.app)
-    for module in (search, ask, usage, operations, web_console, profiles, completion):
+    for module in (search, ask, usage, operations, web_console, profiles, completion, command_group):
         module.register(app)
     for entry_point in sorted(entry_points(group=COMMAND_GROUP), key=lambda each: each.name):
         entry_point.load()(app)

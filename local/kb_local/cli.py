@@ -1,4 +1,4 @@
-"""`kb up, down, restart, status, doctor, demo`."""
+"""`kb up, down, restart, status, logs, doctor, demo`."""
 
 import json
 import os
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=examples("kb down"))(down)
     app.command(epilog=examples("kb restart indexer"))(restart)
     app.command(epilog=examples("kb status"))(status)
+    app.command(epilog=examples("kb logs", "kb logs kb-indexer --follow"))(logs)
     app.command(epilog=examples("kb doctor"))(doctor)
     app.command(epilog=examples("kb demo"))(demo)
 
@@ -107,6 +108,24 @@ def status(*, output: TableOrJson = "table") -> None:
         print_warning(f"disk: {disk.found}; the state shown may be outdated", remedy=disk.remedy)
     if not daemon.is_healthy(state):
         raise typer.Exit(1)
+
+
+def logs(
+    name: Annotated[
+        str | None, typer.Argument(metavar="PROCESS", help="Name of the process, as `kb status` shows it.")
+    ] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of earlier lines.")] = 50,
+    output: TableOrJson = "table",
+) -> None:
+    """Show what the processes of the stack have logged, by time. That of mongod is shown if it is named."""
+    from kb_local.log_reader import choose_logs, read_logs
+
+    _, home = _find_stack()
+    paths = _or_exit(lambda: choose_logs(home, name))
+    for line in read_logs(paths, lines=lines, follow=follow):
+        print(json.dumps(line.to_json(), ensure_ascii=False) if output == "json" else line.describe(), flush=True)
 
 
 def doctor(*, output: TableOrJson = "table") -> None:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from kb_client.command_line.command_group import command_group
+from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
-from kb_client.command_line.output import print_answer, print_more
+from kb_client.command_line.output import print_answer, print_more, visible
 from kb_client.command_line.output_format import Output
 from kb_client.command_line.tables import print_table
+from kb_client.command_line.unusable_request import UnusableRequest
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
@@ -63,15 +65,22 @@ def create(
     )
 
 
-@app.command(epilog=examples("kb keys revoke 286bfb638e7f"))
+@app.command(epilog=examples("kb keys revoke 286bfb638e7f", "kb keys revoke 286bfb638e7f --yes"))
 def revoke(
     context: typer.Context,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, as in `kb keys list`.")],
     *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Revoke without asking.")] = False,
     output: Output = "table",
 ) -> None:
     """Revoke a key. Calls with it are refused from now on."""
     with open_client(context) as client:
+        if not yes:
+            # Who is asked about a key sees which one it is, and an id that is wrong is not asked about.
+            known = next((each for each in client.api_keys.list.iterate() if each.key_id == key_id), None)
+            if known is None:
+                raise UnusableRequest(f"there is no key with the id {key_id!r}: `kb keys list` shows them")
+            confirm(f"Revoke the key {key_id} ({visible(known.name)})?", yes=yes)
         answer = client.api_keys.revoke(key_id)
     print_answer(
         {"key_id": key_id, **answer.model_dump()}, output, id_field="key_id", show=lambda: print(f"revoked {key_id}")

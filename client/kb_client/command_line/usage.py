@@ -12,7 +12,7 @@ from kb_client.command_line.tables import print_table
 
 if TYPE_CHECKING:
     from kb_contracts.api.budgets import BudgetView
-    from kb_contracts.api.usage import Usage
+    from kb_contracts.api.usage import Usage, UsageRow
 
 _DIMENSIONS: Final = ("kb_id", "model", "operation", "day")
 
@@ -80,7 +80,7 @@ def _print_usage(found: "Usage", *, by: str) -> None:
     shown_dimensions = [each for each in _DIMENSIONS if each.removesuffix("_id") in by.split(",")]
     rows = [
         (
-            *(each.kb_name or each.kb_id if name == "kb_id" else getattr(each, name) for name in shown_dimensions),
+            *(_describe_kb(each) if name == "kb_id" else getattr(each, name) for name in shown_dimensions),
             each.spus,
             f"{each.usd:.4f}",
         )
@@ -89,6 +89,12 @@ def _print_usage(found: "Usage", *, by: str) -> None:
     columns = [{"kb_id": "knowledge base"}.get(each, each) for each in shown_dimensions]
     print_table((*columns, "SPUs", "US dollars"), rows)
     print(f"\n{found.total_spus:,} SPUs, {found.total_usd:.4f} US dollars")
+
+
+def _describe_kb(row: "UsageRow") -> str:
+    if row.kb_id is None:
+        return "(none: answers, and knowledge of the organization)"
+    return row.kb_name or f"{row.kb_id} (deleted)"
 
 
 def _print_budget(found: "BudgetView") -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from kb_client.cli import create_app
+from kb_client.command_line.command_tree import first_sentence
 
-INTERACTIVE = {"completion"}
-"""Commands whose output is a script."""
+INTERACTIVE = {"completion", "help"}
+"""Commands whose output is a script or a help text."""
 
 
 def walk(command: Any, path: tuple[str, ...] = ("kb",)) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -35,6 +37,22 @@ def test_each_command_says_what_it_does_and_each_option_what_it_means(path: tupl
     assert command.help
     assert command.help.split("\n")[0].endswith(".")
     assert not [each.name for each in command.params if not each.help and each.name != "help"]
+
+
+def test_the_help_has_all_commands_in_sections_with_whole_sentences() -> None:
+    shown = CliRunner().invoke(create_app(), ["--help"]).stdout
+    top = {path[1]: command for path, command in ALL.items() if len(path) == 2}
+    assert "Of other packages" not in shown
+    assert "..." not in shown.partition("Options:")[2]
+    for name, command in top.items():
+        assert re.search(rf"^  {name} ", shown, re.MULTILINE)
+        assert first_sentence(command.help) in " ".join(shown.split())
+
+
+def test_help_is_a_command_too() -> None:
+    asked = CliRunner().invoke(create_app(), ["help", "docs", "list"]).stdout
+    assert asked == CliRunner().invoke(create_app(), ["docs", "list", "--help"]).stdout.replace("root", "kb")
+    assert "there is no command 'dcs'" in CliRunner().invoke(create_app(), ["help", "dcs"]).stderr
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
