@@ -12,14 +12,15 @@ from kb_local.child import SINGLE_THREADED, Child, execute
 from kb_local.errors import ServerDied, ServerNotReady
 from kb_local.server import Server
 
-# Third parties that cost time. The services' own modules are light, and so may be edited while a stack runs.
+# Third parties that cost time and that services need to be ready; litellm is imported by the first call that needs it.
+# The services' own modules are light, and so may be edited while a stack runs.
 PRELOADED = (
+    "aiohttp",
     "aiokafka",
     "chonkie",
     "fastapi",
     "httpx",
     "jinja2",
-    "litellm",
     "numpy",
     "prometheus_client",
     "pydantic_settings",

@@ -1,7 +1,7 @@
 """The process that services and the gateway are forked from: `python -m kb_local.zygote_process SOCKET_FD MODULE...`.
 
-It imports the modules, then forks on request. Importing litellm costs three CPU seconds and 100 MB: here it is paid
-once for all services of a stack, and once for all tests of a run. It has one thread and no event loop, because a fork
+It imports the modules, then forks on request: CPU and memory of the imports are paid once for all services of a stack,
+and once for all tests of a run. It has one thread and no event loop, because a fork
 copies only the thread that calls it, with all locks as they stand.
 
 Each line on the socket is one JSON object. In: `{"fork": {"module", "arguments", "env", "log"}}`,

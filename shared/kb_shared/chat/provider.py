@@ -19,6 +19,7 @@ from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.context_limit import find_context_limit
+from kb_shared.providers.late_litellm import describe_models, errors_of_litellm, load_litellm, loaded_litellm
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.openai_server import (
     CALL_ERRORS,
@@ -30,7 +31,6 @@ from kb_shared.providers.openai_server import (
     server_of,
 )
 from kb_shared.providers.provider_errors import Failure, StatusClass, bad_answer, classified, timed_out, withheld
-from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
 from kb_shared.providers.refused_options import STREAM, ServerHabits, find_refused
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
@@ -67,8 +67,7 @@ def bundled_chat_models() -> Mapping[str, BundledChatModel]:
             takes_schema=bool(described.get("supports_response_schema")),
             reasons=bool(described.get("supports_reasoning")),
         )
-        for name, described in litellm.model_cost.items()
-        if described.get("mode") == "chat"
+        for name, described in describe_models("chat").items()
     }
 
 
@@ -119,12 +118,15 @@ class ChatProvider:
         on_text: OnText | None,
         span: TraceSpan,
     ) -> Completion:
+        if server_of(model.route, api_base=model.api_base, api_key=model.api_key, access=model.access) is None:
+            # Before the time of the call begins.
+            await load_litellm()
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s) as limit:
                 silence = _Silence(limit, seconds=timeout_s)
                 completion = await self._ask(request, model, silence=silence, on_text=on_text)
-        except _FAILURES as error:
+        except (*_FAILURES, *errors_of_litellm()) as error:
             status_class, failure = _explain(error, model, timeout_s=timeout_s)
         else:
             CHAT_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
@@ -147,7 +149,7 @@ class ChatProvider:
         for _ in range(_MOST_ATTEMPTS - 1):
             try:
                 return await self._ask_without(refused, request, model, silence=silence, on_text=listener)
-            except _CALL_ERRORS as error:
+            except (*CALL_ERRORS, *errors_of_litellm()) as error:
                 if listener is not None and listener.has_heard:
                     raise
                 limit = find_context_limit(_failure(error), _words(error))
@@ -213,6 +215,7 @@ class ChatProvider:
     async def _pieces_of_litellm(
         self, body: dict[str, Any], model: ChatModel, *, timeout_s: float, max_bytes: int
     ) -> AsyncGenerator[Mapping[str, Any]]:
+        litellm = (await load_litellm()).litellm
         arguments = self._arguments(body, model, timeout_s)
         with answers_up_to(max_bytes):
             answer = await litellm.acompletion(**arguments)
@@ -248,7 +251,6 @@ class ChatProvider:
         return arguments
 
 
-_CALL_ERRORS: Final[tuple[type[Exception], ...]] = (*CALL_ERRORS, *LITELLM_ERRORS)
 _FAILURES: Final[tuple[type[Exception], ...]] = (
     TimeoutError,
     MalformedAnswer,
@@ -256,7 +258,7 @@ _FAILURES: Final[tuple[type[Exception], ...]] = (
     WithheldAnswer,
     UnreadableAnswer,
     AnswerTooLarge,
-    *_CALL_ERRORS,
+    *CALL_ERRORS,
 )
 
 
@@ -306,7 +308,10 @@ def _explain(error: Exception, model: ChatModel, *, timeout_s: float) -> tuple[S
 
 
 def _failure(error: Exception) -> Failure:
-    return failure_of_call(error) if isinstance(error, CALL_ERRORS) else failure_of(error)
+    if isinstance(error, CALL_ERRORS):
+        return failure_of_call(error)
+    failure: Failure = loaded_litellm().failure_of(error)  # type: ignore[union-attr]  # the error is litellm's
+    return failure
 
 
 def _words(error: Exception) -> str:

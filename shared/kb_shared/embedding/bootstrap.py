@@ -1,4 +1,4 @@
-"""The embedder as every service has it. Importing this imports litellm."""
+"""The embedder as every service has it."""
 
 import os
 from datetime import timedelta

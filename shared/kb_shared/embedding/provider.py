@@ -16,6 +16,7 @@ from kb_shared.observability.tracing import TraceSpan
 from kb_shared.providers.call_attributes import call_attributes
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.providers.known_providers import InputType
+from kb_shared.providers.late_litellm import describe_models, errors_of_litellm, load_litellm, loaded_litellm
 from kb_shared.providers.named_addresses import NamedAddresses
 from kb_shared.providers.openai_server import (
     CALL_ERRORS,
@@ -37,12 +38,10 @@ from kb_shared.providers.provider_errors import (
     late_model_failed,
     timed_out,
 )
-from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
 from kb_shared.providers.refused_options import ServerHabits, find_refused
 
 STARVED_AFTER_S: Final = 1.0
 """Delay of a timeout from which on the process is taken to lack CPU, and the provider is not blamed."""
-_CALL_ERRORS: Final[tuple[type[Exception], ...]] = (*CALL_ERRORS, *LITELLM_ERRORS)
 _TIMEOUT_SETTING: Final = "KB_EMBEDDING_TIMEOUT_S"
 _PATH: Final = "/embeddings"
 _MOST_ATTEMPTS: Final = 3
@@ -64,8 +63,7 @@ def bundled_models() -> dict[str, BundledModel]:
             dimensions=described.get("output_vector_size"),
             usd_per_token=described.get("input_cost_per_token"),
         )
-        for name, described in litellm.model_cost.items()
-        if described.get("mode") == "embedding"
+        for name, described in describe_models("embedding").items()
     }
 
 
@@ -113,8 +111,9 @@ class Provider:
         self._late_models.close()
         await self._named_addresses.close()
         await self._servers.close()
-        await litellm.close_litellm_async_clients()
-        litellm.in_memory_llm_clients_cache.flush_cache()
+        if (quiet := loaded_litellm()) is not None:
+            await quiet.litellm.close_litellm_async_clients()
+            quiet.litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _embed(
         self,
@@ -137,7 +136,7 @@ class Provider:
             status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
         except (AnswerTooLarge, TooManyDimensions) as too_large:
             status_class, failure = "bad_answer", answer_too_large(model.name, str(too_large))
-        except _CALL_ERRORS as error:
+        except (*CALL_ERRORS, *errors_of_litellm()) as error:
             status_class, failure = classified(model.name, _failure(error))
         except LateModelFailed as failed:
             status_class, failure = "5xx", late_model_failed(model.name, str(failed))
@@ -164,12 +163,15 @@ class Provider:
         request = _request(texts, model, dimensions=dimensions, input_type=input_type)
         most = _largest_answer(len(texts), dimensions)
         server = server_of(model.route, api_base=model.api_base, api_key=model.api_key, access=model.access)
+        # Before the time of the call begins.
+        quiet = await load_litellm() if server is None else None
         # LiteLLM's own timeout is for each read: a server that sends a byte now and then would never reach it.
         async with asyncio.timeout(self.timeout_s):
-            if server is not None:
+            if quiet is None:
+                assert server is not None
                 return await self._ask(request, model, server, max_bytes=most)
-            with answers_up_to(most), without_its_log():
-                return (await litellm.aembedding(**request, **self._litellm_arguments(model))).data
+            with answers_up_to(most), quiet.without_its_log():
+                return (await quiet.litellm.aembedding(**request, **self._litellm_arguments(model))).data
 
     async def _ask(
         self, request: Mapping[str, Any], model: EmbeddingModel, server: ServerAddress, *, max_bytes: int
@@ -230,7 +232,10 @@ def _vectors_in(pieces: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _failure(error: Exception) -> Failure:
-    return failure_of_call(error) if isinstance(error, CALL_ERRORS) else failure_of(error)
+    if isinstance(error, CALL_ERRORS):
+        return failure_of_call(error)
+    failure: Failure = loaded_litellm().failure_of(error)  # type: ignore[union-attr]  # the error is litellm's
+    return failure
 
 
 def _largest_answer(texts: int, dimensions: int | None) -> int:

@@ -97,11 +97,15 @@ def _load_vocabulary() -> _TokenVocabulary:
 
 
 def _vocabulary_path() -> Path:
-    """Find the file without importing litellm, which takes seconds."""
+    return litellm_folder() / "litellm_core_utils" / "tokenizers" / _VOCABULARY_FILE
+
+
+def litellm_folder() -> Path:
+    """Return the folder of the installed litellm without importing it, which takes seconds."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("litellm, which carries the cl100k_base vocabulary, is not installed")
-    return Path(spec.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers" / _VOCABULARY_FILE
+    return Path(spec.submodule_search_locations[0])
 
 
 # At start, so that the first document does not wait for it.
