@@ -5,8 +5,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from kb_local.broker import Broker
-from kb_local.broker_contents import create_topics, resend_after_broker_loss
-from kb_local.deployment import inspect_mongo
 from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
 from kb_local.monitoring import Monitoring, MonitoringOptions
 from kb_local.ports import LOOPBACK, Ports
@@ -17,7 +15,7 @@ from kb_local.service import Service
 from kb_local.state import Home
 from kb_local.upstreams import UPSTREAMS
 from kb_local.wanted_services import ALL_SERVICES
-from kb_local.zygote import PRELOADED, Zygote
+from kb_local.zygote import Zygote
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.kafka_connection.connection import KafkaConnection
 
@@ -303,6 +301,9 @@ class Stack:
         await run_all_or_cancel(service.start() for service in producers)
 
     async def _fill_broker(self) -> None:
+        # The clients of MongoDB and Kafka, which are imported while the servers and the zygote start.
+        from kb_local.broker_contents import create_topics, resend_after_broker_loss
+
         await create_topics(self.kafka_connection, prefix=self.topic_prefix)
         # A broker of ours is empty whenever it starts.
         if self.broker is not None:
@@ -312,7 +313,7 @@ class Stack:
         if self._zygote is None:
             # Of services that are none of ours nothing is known to be worth importing before.
             ours = any(name.partition(":")[0] in ALL_SERVICES for name in self._service_names)
-            self._zygote = Zygote(log=self.home.log("zygote"), preloaded=PRELOADED if ours else ())
+            self._zygote = Zygote(log=self.home.log("zygote"), preloaded=None if ours else ())
         if self._given_kafka is None:
             self.broker = Broker(port=self.ports.reserve("broker"), log=self.home.log("broker"))
         if self._given_models_api_base is None:
@@ -336,6 +337,8 @@ class Stack:
             self._mongod_uri = self.mongod.uri
             members, set_name = [self.mongod.address], REPLICA_SET
         else:
+            from kb_local.deployment import inspect_mongo
+
             given = await inspect_mongo(self._given_mongo_uri)
             self._mongod_uri = self._mongo_uri = given.uri
             if given.has_search:

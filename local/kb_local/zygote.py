@@ -13,7 +13,6 @@ from kb_local.errors import ServerDied, ServerNotReady
 from kb_local.server import Server
 
 # Third parties that cost time and that services need to be ready; litellm is imported by the first call that needs it.
-# The services' own modules are light, and so may be edited while a stack runs.
 PRELOADED = (
     "aiohttp",
     "aiokafka",
@@ -30,6 +29,21 @@ PRELOADED = (
     "structlog",
     "tiktoken",
     "uvicorn",
+)
+# What most services share of this system, over all modules that it imports itself. A child whose sources were edited
+# since is executed anew.
+SHARED = (
+    "kb_contracts.api.documents",
+    "kb_contracts.api.knowledge_entries",
+    "kb_contracts.api.memberships",
+    "kb_contracts.api.runs",
+    "kb_contracts.api.search",
+    "kb_shared.embedding.bootstrap",
+    "kb_shared.http.exchange",
+    "kb_shared.http.server",
+    "kb_shared.kafka.producer",
+    "kb_shared.mongo.index_jobs",
+    "kb_shared.service.process",
 )
 FORK_TIMEOUT_S = 60.0
 
@@ -67,7 +81,7 @@ class Zygote(Server):
     ) -> None:
         super().__init__("zygote", port=0, log=log)
         self._env = dict(env or {})
-        self._preloaded = PRELOADED if preloaded is None else preloaded
+        self._preloaded = (*PRELOADED, *SHARED) if preloaded is None else preloaded
         self._connection: socket.socket | None = None
         self._inbox = b""
         self._is_ready = False

@@ -53,8 +53,29 @@ class ForkRequest:
         sys.argv = [self.module, *self.arguments]
         redirect_output(self.log)
 
-    def run(self) -> None:
+    def run(self, sources: "Sources") -> None:
+        if sources.were_edited():
+            os.execv(sys.executable, [sys.executable, "-m", self.module, *self.arguments])  # noqa: S606  # of this file
         importlib.import_module(self.module).main()
+
+
+class Sources:
+    """The files of this system that were imported, as they were then."""
+
+    def __init__(self) -> None:
+        files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("kb_")]
+        self._written = {file: _written_at(file) for file in files if file is not None}
+
+    def were_edited(self) -> bool:
+        """Say whether a file has changed since: who restarts a service after an edit expects the new code."""
+        return any(_written_at(file) != before for file, before in self._written.items())
+
+
+def _written_at(file: str) -> int | None:
+    try:
+        return Path(file).stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 class Forker:
@@ -185,12 +206,13 @@ def main() -> None:
     forker = Forker(socket.socket(fileno=int(sys.argv[1])))
     failed = preload(sys.argv[2:])
     check_single_threaded()
+    sources = Sources()
     # Existing objects are excluded from collection, so that a collection in a child does not copy all pages.
     gc.collect()
     gc.freeze()
     forker.send({"ready": failed})
     if (job := forker.serve()) is not None:
-        job.run()
+        job.run(sources)
 
 
 if __name__ == "__main__":

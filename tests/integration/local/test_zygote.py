@@ -46,9 +46,30 @@ async def test_a_forked_service_sees_its_own_environment_and_writes_its_own_log(
     assert service.log.read_text() == "dummy started\n"
 
 
-async def test_the_shared_zygote_has_paid_for_litellm_and_still_has_one_thread(zygote: Zygote) -> None:
+async def test_the_shared_zygote_has_imported_all_services_and_still_has_one_thread(zygote: Zygote) -> None:
     assert psutil.Process(zygote.pid).num_threads() == 1
     assert "cannot preload" not in zygote.log.read_text()
+
+
+async def test_a_service_whose_code_was_edited_after_it_was_imported_runs_the_new_code(tmp_path: Path) -> None:
+    package = tmp_path / "packages/kb_edited"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("VERSION = 1\n")
+    (package / "__main__.py").write_text(
+        "import os, kb_edited\ndef main(): os._exit(kb_edited.VERSION)\nif __name__ == '__main__': main()\n"
+    )
+    environment = {"PYTHONPATH": str(package.parent)}
+    zygote = Zygote(log=tmp_path / "zygote.log", preloaded=["kb_edited"], env=environment)
+    await zygote.start()
+    statuses = []
+    for version in (1, 22):
+        if version > 1:
+            (package / "__init__.py").write_text(f"VERSION = {version}\n")
+        child = zygote.fork("kb_edited.__main__", env=environment, log=tmp_path / "edited.log")
+        await until(lambda child=child: child.poll() is not None, what="the end of the child")
+        statuses.append(child.returncode)
+    await zygote.stop()
+    assert statuses == [1, 22]
 
 
 async def test_exits_are_reported_with_their_status(light_zygote: Zygote, tmp_path: Path) -> None:
