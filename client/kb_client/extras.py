@@ -16,5 +16,6 @@ def needs_extra(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         raise ImportError(
-            f"the package {package} is not installed: pip install 'kb-client[{extra}]'", name=error.name
+            f"the package {package} is not installed: it comes with the extra {extra} of kb-client, or `make install`",
+            name=error.name,
         ) from error

@@ -22,6 +22,6 @@ def main() -> None:
         if error.name not in _OF_EXTRA_CLI:
             raise
         print(f"error: the package {error.name} is not installed", file=sys.stderr)
-        print("  remedy: pip install 'kb-client[cli]'", file=sys.stderr)
+        print("  remedy: it comes with the extra cli of kb-client, or `make install`", file=sys.stderr)
         sys.exit(1)
     run()

@@ -106,7 +106,7 @@ The stack is ready.
 
 Next: `kb open` opens the console in a browser, signed in. Or `kb docs push FOLDER`, then `kb ask "..."`.
 {_hints(state, secrets)}
-To run the commands of the documentation, paste these two lines:
+To run the commands of the documentation, paste this line:
 
   export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key} \
     KB_KAFKA={_kafka(state)}

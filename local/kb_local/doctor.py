@@ -161,7 +161,7 @@ def check_codecs() -> Check:
         name="codecs",
         ok=not unreadable,
         found=f"can't read {', '.join(unreadable)}" if unreadable else "gzip, snappy, lz4 and zstd can be read",
-        remedy="install cramjam: pip install 'kb-shared[kafka]'",
+        remedy="install cramjam: in the checkout, `make install`",
     )
 
 

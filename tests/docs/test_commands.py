@@ -54,7 +54,7 @@ def test_kb_up_prints_the_variables_of_the_convention(tmp_path: Path, capsys: py
     home.prepare()
     print_running(home, StackState(phase="ready", base_url="http://127.0.0.1:8080"), as_json=False)
     (line,) = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("export ")]
-    assert {match["name"] for match in ASSIGNED.finditer(line)} == CONVENTION - {"KB_ID"}
+    assert {match["name"] for match in ASSIGNED.finditer(line)} == {*CONVENTION, "KB_KAFKA"} - {"KB_ID"}
 
 
 def test_the_tutorial_leads_to_a_cited_answer(docs_stack: DocsStack) -> None:
@@ -63,6 +63,7 @@ def test_the_tutorial_leads_to_a_cited_answer(docs_stack: DocsStack) -> None:
 
 @pytest.mark.parametrize("page", commands_of_pages())
 async def test_the_commands_of_a_page_do_what_it_says(page: str, docs_stack: DocsStack, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     await run_page(page, commands_of_pages()[page], folder=tmp_path, variables=docs_stack.variables)
 
 

@@ -100,7 +100,7 @@ def test_an_upstream_service_publishes_an_event_and_hears_of_its_outcome(
 
 
 def test_the_program_without_its_extra_says_how_to_install_it(publisher: UserEnvironment) -> None:
-    assert "pip install 'kb-client[cli]'" in publisher.run("kb", "search", "widgets", status=1)
+    assert "the extra cli of kb-client" in publisher.run("kb", "search", "widgets", status=1)
 
 
 def test_a_module_without_its_extra_says_how_to_install_it(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -116,7 +116,7 @@ def test_a_module_without_its_extra_says_how_to_install_it(tmp_path_factory: pyt
                 print(error)
         """
         printed = user.run("python", "-c", textwrap.dedent(program))
-        assert printed.count("pip install 'kb-client[kafka]'") == 2
+        assert printed.count("the extra kafka of kb-client") == 2
     finally:
         user.remove()
 

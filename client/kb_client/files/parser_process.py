@@ -58,7 +58,10 @@ def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
     except UnreadableDocument as error:
         return _problem(error.reason, error.remedy)
     except ModuleNotFoundError as error:
-        return _problem(f"the package {error.name!r} is not installed", "pip install 'kb-client[files]'")
+        return _problem(
+            f"the package {error.name!r} is not installed",
+            "it comes with the extra files of kb-client, or `make install`",
+        )
     except (MemoryError, SystemError):
         # Parsers in C raise the latter. What is left of the memory may be too little for the next file.
         megabytes = options.limits.memory_bytes // 1_000_000

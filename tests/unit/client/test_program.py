@@ -14,7 +14,7 @@ def test_without_the_extra_the_program_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit, match="1"):
         main()
-    assert "pip install 'kb-client[cli]'" in capsys.readouterr().err
+    assert "the extra cli of kb-client" in capsys.readouterr().err
 
 
 def test_the_program_prints_its_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
