@@ -29,7 +29,11 @@ $(INSTALLED): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
 	@./scripts/preflight $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (a minute or two the first time) ..."
-	@$(BIN)/python scripts/pip_progress.py requirements.lock \
+	@awk '/^uv==/ {found = 1} found {print; if (!/\\$$/) exit}' requirements.lock > $(VENV)/uv.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
+	@# It fetches many at once, and compiles nothing that may never be imported. pip knows mirrors that only pip.conf names.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements.lock || \
+		$(BIN)/python scripts/pip_progress.py requirements.lock \
 		$(BIN)/pip install --disable-pip-version-check --progress-bar off --no-deps --require-hashes -r requirements.lock
 	@echo "installing the packages of this folder ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
