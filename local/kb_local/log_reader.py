@@ -17,7 +17,7 @@ from kb_local.state import Home
 
 _LOOK_INTERVAL_S: Final = 0.3
 _READ_BYTES: Final = 1_000_000
-"""What is read of the end of a log."""
+"""Bytes that are read of the end of a log."""
 _ON_REQUEST: Final = frozenset({"mongod"})
 """Logs of many lines that say little."""
 _NODE_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ")
@@ -33,7 +33,7 @@ class LogLine:
     """In UTC; that of the line before where it has none of its own."""
     text: str
     record: Mapping[str, Any] | None
-    """What a service wrote as JSON."""
+    """Fields that a service wrote as JSON."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the line for programs."""

@@ -18,7 +18,7 @@ _FOLDER: Final = Path("kb/stacks")
 
 
 class RunningStack(BaseModel):
-    """What a supervisor tells about itself. The key stays in the folder of the stack."""
+    """A supervisor as it registers itself. The key stays in the folder of the stack."""
 
     folder: Path
     machine: str

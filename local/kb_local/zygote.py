@@ -31,7 +31,7 @@ PRELOADED = (
     "uvicorn",
 )
 # What most services share of this system, over all modules that it imports itself. A child whose sources were edited
-# since is executed anew.
+# since is executed again from its sources.
 SHARED = (
     "kb_contracts.api.documents",
     "kb_contracts.api.knowledge_entries",

@@ -53,13 +53,13 @@ class ForkRequest:
         sys.argv = [self.module, *self.arguments]
         redirect_output(self.log)
 
-    def run(self, sources: "Sources") -> None:
+    def run(self, sources: "ImportedFiles") -> None:
         if sources.were_edited():
             os.execv(sys.executable, [sys.executable, "-m", self.module, *self.arguments])  # noqa: S606  # of this file
         importlib.import_module(self.module).main()
 
 
-class Sources:
+class ImportedFiles:
     """The files of this system that were imported, as they were then."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ def main() -> None:
     forker = Forker(socket.socket(fileno=int(sys.argv[1])))
     failed = preload(sys.argv[2:])
     check_single_threaded()
-    sources = Sources()
+    sources = ImportedFiles()
     # Existing objects are excluded from collection, so that a collection in a child does not copy all pages.
     gc.collect()
     gc.freeze()

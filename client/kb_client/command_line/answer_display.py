@@ -75,7 +75,7 @@ class WrappedLines:
             sys.stdout.write(text)
         else:
             for character in text:
-                self._take(character, width=self._width)
+                self._take_character(character, width=self._width)
         self._is_within_line = not text.endswith("\n") if text else self._is_within_line
         sys.stdout.flush()
 
@@ -86,7 +86,7 @@ class WrappedLines:
             print()
         self._column, self._spaces, self._is_within_line = 0, "", False
 
-    def _take(self, character: str, *, width: int) -> None:
+    def _take_character(self, character: str, *, width: int) -> None:
         from rich.cells import cell_len
 
         if character.isspace():
