@@ -104,7 +104,7 @@ def nearest_home() -> Home | None:
         return None
     for each in (current, *current.parents):
         home = Home(each / DEFAULT_FOLDER)
-        # Whoever can write to /tmp must not receive what other users push.
+        # A user who writes to /tmp must not receive what others push.
         if os.path.isdir(home.folder) and (each == current or _is_own(home.folder)):  # noqa: PTH112  # raises nothing
             return home
     return None
