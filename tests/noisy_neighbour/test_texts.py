@@ -48,7 +48,7 @@ async def test_large_texts_of_one_organization_do_not_slow_down_another(attack_c
     attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)
     lines = {"a line of many\n": "lines", "\n": "line-feeds"}
-    size = LARGEST_BYTES if attack_check.is_long else LARGEST_BYTES // 10
+    size = LARGEST_BYTES if attack_check.is_long else LARGEST_BYTES // 40
 
     async def attack(_: Neighbourhood, tally: Tally) -> None:
         async with attacker.kb_api(timeout_s=60) as http:

@@ -12,7 +12,7 @@ from tests.integration.search.conftest import SearchingCaller
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge, relevance
 
 QUERY = "kayak"
-BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log")
+BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log", "findAndModify rate_limits")
 """Once in some seconds, however many searches there are."""
 
 
