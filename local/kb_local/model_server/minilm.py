@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
+import onnx
 import onnxruntime
 from tokenizers import Tokenizer
 
+from kb_local.model_server.integer_products import with_integer_products
 from kb_local.model_server.pinned_files import MINILM_TOKENIZER, MINILM_WEIGHTS
 from kb_local.model_server.text_model import Matrix, WordPieces
 
@@ -34,8 +35,8 @@ class MiniLM:
         # The file asks for truncation at 128 and padding to 128: both silently wrong for this model.
         tokenizer.enable_truncation(max_length=cls.max_word_pieces)
         tokenizer.no_padding()
-        weights = str(MINILM_WEIGHTS.locate())
-        session = onnxruntime.InferenceSession(weights, _one_thread(), providers=["CPUExecutionProvider"])
+        model = with_integer_products(onnx.load(MINILM_WEIGHTS.locate())).SerializeToString()
+        session = onnxruntime.InferenceSession(model, _one_thread(), providers=["CPUExecutionProvider"])
         return cls(tokenizer, session)
 
     def tokenize(self, texts: Sequence[str]) -> list[WordPieces]:
@@ -45,10 +46,17 @@ class MiniLM:
 
     def embed(self, batch: Sequence[WordPieces]) -> Matrix:
         """Return one unit vector per text, shape (`len(batch)`, `dimensions`)."""
-        ids, mask = _padded(batch)
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        # One by one: nothing is padding, the numbers of a text stay in the processor's cache, and its vector never
+        # depends on its neighbours, whose numbers would share its scale.
+        return np.stack([self._embed_one(pieces) for pieces in batch])
+
+    def _embed_one(self, pieces: WordPieces) -> Matrix:
+        ids = np.array([pieces], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         (hidden,) = self._session.run(["last_hidden_state"], inputs)
-        return _unit(_mean_over_text(hidden, mask))
+        mean = hidden[0].mean(axis=0)
+        vector: Matrix = mean / np.linalg.norm(mean)
+        return vector
 
 
 def _one_thread() -> onnxruntime.SessionOptions:
@@ -56,27 +64,6 @@ def _one_thread() -> onnxruntime.SessionOptions:
     # More threads on a busy machine make one call six times slower; several calls at once use the cores as well.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # The arena keeps the largest batch's memory for ever.
+    # The arena keeps the memory of the longest text for ever.
     options.enable_cpu_mem_arena = False
     return options
-
-
-def _padded(batch: Sequence[WordPieces]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    width = max(len(pieces) for pieces in batch)
-    ids = np.zeros((len(batch), width), dtype=np.int64)
-    mask = np.zeros_like(ids)
-    for row, pieces in enumerate(batch):
-        ids[row, : len(pieces)] = pieces
-        mask[row, : len(pieces)] = 1
-    return ids, mask
-
-
-def _mean_over_text(hidden: Matrix, mask: npt.NDArray[np.int64]) -> Matrix:
-    weights = mask[:, :, np.newaxis].astype(np.float32)
-    pooled: Matrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-    return pooled
-
-
-def _unit(vectors: Matrix) -> Matrix:
-    normalised: Matrix = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return normalised

@@ -6,8 +6,8 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-# Larger batches are slower per text here and take MiniLM 2.7 times the memory at 32.
-BATCH_SIZE = 8
+PIECES_AT_ONCE = 256
+"""Word pieces of a batch: more are no faster, and a short query waits for one batch of a long request."""
 
 WordPieces = Sequence[int]
 Matrix = npt.NDArray[np.float32]
@@ -36,7 +36,12 @@ class TextModel(Protocol):
 
 
 def batches(texts: Sequence[WordPieces]) -> Iterator[list[int]]:
-    """Yield positions in `texts`, at most `BATCH_SIZE` at a time, shortest first so that little is padding."""
-    by_length = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-    for start in range(0, len(by_length), BATCH_SIZE):
-        yield by_length[start : start + BATCH_SIZE]
+    """Yield positions in `texts`, shortest first so that little is padding: `PIECES_AT_ONCE` with it, or one text."""
+    batch: list[int] = []
+    for position in sorted(range(len(texts)), key=lambda position: len(texts[position])):
+        if batch and (len(batch) + 1) * len(texts[position]) > PIECES_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(position)
+    if batch:
+        yield batch

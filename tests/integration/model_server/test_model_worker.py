@@ -9,13 +9,13 @@ import httpx
 import numpy as np
 import pytest
 
-from kb_local.model_server import minilm
+from kb_local.model_server import minilm, text_model
 from kb_local.model_server.app import create_app
 from kb_local.model_server.minilm import MiniLM
 from kb_local.model_server.model_worker import NICENESS_OF_FURTHER_THREADS, ModelWorker
 from kb_local.model_server.openai_api import ClientDisconnected
 from kb_local.model_server.pinned_files import PinnedFile
-from kb_local.model_server.text_model import BATCH_SIZE, Matrix, WordPieces
+from kb_local.model_server.text_model import Matrix, WordPieces
 from kb_local.model_server.use_multilingual import UseMultilingual
 from tests.waiting import BRAKE_S
 
@@ -40,13 +40,13 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
         at_work.set()
         return False
 
-    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, is_disconnected=signal_and_stay))
+    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * 64, is_disconnected=signal_and_stay))
     await asyncio.wait_for(at_work.wait(), timeout=60)
 
     await worker.embed(["a short query"], is_disconnected=stays)
 
     assert not long_request.done()
-    assert len((await long_request).vectors) == BATCH_SIZE * 8
+    assert len((await long_request).vectors) == 64
 
 
 class PairedBatchModel:
@@ -72,6 +72,7 @@ class PairedBatchModel:
 @pytest.fixture
 def paired_batch_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker]:
     PairedBatchModel.meeting.reset()
+    monkeypatch.setattr(text_model, "PIECES_AT_ONCE", 8)
     # As on a machine with two cores.
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     worker = ModelWorker(PairedBatchModel)
@@ -80,8 +81,8 @@ def paired_batch_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker
 
 
 async def test_the_batches_of_one_request_are_embedded_on_all_cores(paired_batch_worker: ModelWorker) -> None:
-    embedded = await paired_batch_worker.embed(["a text"] * BATCH_SIZE * 4, is_disconnected=stays)
-    assert [vector[0] for vector in embedded.vectors] == list(range(BATCH_SIZE * 4))
+    embedded = await paired_batch_worker.embed(["a text"] * 32, is_disconnected=stays)
+    assert [vector[0] for vector in embedded.vectors] == list(range(32))
 
 
 async def test_several_requests_are_embedded_on_all_cores(paired_batch_worker: ModelWorker) -> None:
@@ -94,7 +95,7 @@ async def test_all_threads_but_the_first_give_way_to_other_processes(
 ) -> None:
     nicer: list[tuple[str, int]] = []
     monkeypatch.setattr(os, "nice", lambda by: nicer.append((threading.current_thread().name, by)))
-    await paired_batch_worker.embed(["a text"] * BATCH_SIZE * 2, is_disconnected=stays)
+    await paired_batch_worker.embed(["a text"] * 16, is_disconnected=stays)
     assert nicer == [("in-pairs_1", NICENESS_OF_FURTHER_THREADS)]
 
 
@@ -107,7 +108,7 @@ async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: Mo
         return looks > 1
 
     with pytest.raises(ClientDisconnected):
-        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, is_disconnected=leave_after_first_batch)
+        await worker.embed([PARAGRAPH] * 32, is_disconnected=leave_after_first_batch)
 
     assert looks == 2
 
