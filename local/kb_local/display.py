@@ -109,7 +109,7 @@ Next: `kb open` opens the console in a browser, signed in. Or `kb docs push FOLD
 To run the commands of the documentation, paste this line:
 
   export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key} \
-    KB_KAFKA={_kafka(state)}
+KB_KAFKA={_kafka(state)}
 
 For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledge-bases"
 

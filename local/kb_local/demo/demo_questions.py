@@ -8,7 +8,7 @@ from typing import Final, Literal
 class DemoQuestion:
     text: str
     asks: Literal["permissive", "network"]
-    """Which knowledge base is asked."""
+    """Knowledge base that is asked."""
     library: str
     answer: str
     """Words of the sentence that answers, in the description of the library."""
