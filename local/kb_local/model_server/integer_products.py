@@ -29,7 +29,7 @@ Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class _Graph:
-    """What the nodes of one model are made from."""
+    """Stored numbers of a model, and the nodes that make its other ones."""
 
     def __init__(self, model: ModelProto) -> None:
         self.initializers = {each.name: each for each in model.graph.initializer}
