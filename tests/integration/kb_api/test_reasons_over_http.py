@@ -10,6 +10,7 @@ BATCH: Final = 20
 OTHER_OVER_HTTP: Final = {
     "organization": "is in the path of the request",
     "no organization": "is in the path of the request",
+    "no date": "is now by default",
     "no revision": "is given by the service",
     "revision misspelled": "is given by the service",
     "revision null": "is given by the service",
