@@ -13,7 +13,7 @@ def test_a_curator_writes_an_entry_runs_a_source_and_sees_the_entry_cited(
 ) -> None:
     complaints.expected.add("422")  # of the credential
     sign_in(page, console)
-    page.get_by_role("navigation", name="Main").get_by_role("link", name="Knowledge", exact=True).click()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Entries", exact=True).click()
     page.get_by_role("link", name="Write an entry").first.click()
     page.get_by_label("Title").fill("When the night shift begins")
     page.locator("textarea[name=content]").fill("password: hunter2-hunter2")

@@ -65,7 +65,7 @@ def test_a_newcomer_creates_a_knowledge_base_uploads_a_file_and_finds_its_passag
     keys.press(page.get_by_role("button", name="Upload", exact=True), "Space")
     expect(page.locator("#uploads")).to_contain_text("indexed")
 
-    keys.press(page.get_by_role("link", name="Search test"))
+    keys.press(page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Search"))
     keys.write(page.get_by_label("Query"), "rinse the boiler")
     page.keyboard.press("Enter")
     result = page.locator(".results li").first

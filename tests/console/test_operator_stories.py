@@ -88,7 +88,7 @@ def test_an_admin_reads_usage_sets_a_budget_and_revokes_a_key(
     assert console.call("GET", "/budget")["hard"] == 1_000_000
     console.call("PUT", "/budget", {"soft": None, "hard": None})
 
-    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("link", name="API keys").click()
     page.get_by_label("Name").fill("robot")
     page.get_by_role("button", name="Create").click()
     key = page.locator("pre").inner_text()

@@ -58,7 +58,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     expect(page.locator("#kb-status")).to_contain_text("active")
     assert_accessible(page)
 
-    page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Documents").click()
+    page.get_by_role("link", name="Upload files").click()
     page.get_by_label("Upload files").set_input_files(manual)
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.locator("#uploads")).to_contain_text("indexed")
@@ -66,7 +66,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     expect(row.locator(".badge")).to_have_text("indexed")
     assert_accessible(page)
 
-    page.get_by_role("link", name="Search test").click()
+    page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Search").click()
     page.get_by_label("Query").fill("E41")
     page.get_by_label("Query").press("Enter")
     result = page.locator(".results li", has_text="pressure sensor").first
@@ -151,7 +151,7 @@ def test_without_a_script_one_can_read_search_create_and_delete(
     page.set_default_timeout(WAIT_MS)
     sign_in(page, console)
     page.get_by_role("link", name="Pumps").click()
-    page.get_by_role("link", name="Search test").click()
+    page.get_by_role("navigation", name="Knowledge base").get_by_role("link", name="Search").click()
     page.get_by_label("Query").fill("descale the pump")
     page.get_by_role("button", name="Search").click()
     expect(page.locator(".results li").first).to_be_visible()

@@ -9,7 +9,7 @@ import httpx
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from kb_console import error_pages, sign_in_routes
+from kb_console import error_pages, help_routes, sign_in_routes
 from kb_console.administration import (
     api_key_routes,
     audit_routes,
@@ -67,6 +67,7 @@ from kb_shared.http.request_context import RequestContext
 
 ROUTERS: Final = (
     sign_in_routes.router,
+    help_routes.router,
     knowledge_base_list.router,
     # Before the routes that take `new` or `batch` for the id of a knowledge base.
     create_routes.router,

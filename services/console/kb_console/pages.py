@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from kb_console import figures, status_words
 from kb_console.addresses import page_address
 from kb_console.header_count import find_header_count
+from kb_console.navigation import NAVIGATION, PRODUCT_NAME
 from kb_console.sessions import ConsoleSession
 from kb_console.static_files import static_address
 from kb_contracts.api.chat_models import DEMO_MODEL
@@ -59,10 +60,13 @@ def _create_environment() -> Environment:
     environment.globals.update(
         address=_address,
         static=static_address,
+        product_name=PRODUCT_NAME,
+        navigation=NAVIGATION,
         status_of=status_words.status_of,
         status_words=status_words.words_of_status,
         status_of_document=status_words.status_of_document,
         is_unfinished=status_words.is_unfinished,
+        language_of=status_words.language_of,
         job_words=status_words.OF_JOB,
         cancellable_jobs=status_words.CANCELLABLE_JOBS,
         demo_model=DEMO_MODEL,

@@ -1,6 +1,6 @@
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, HttpUrl, SecretStr
 
 from kb_shared.settings import ServerSettings
 
@@ -25,6 +25,8 @@ class ConsoleSettings(ServerSettings):
     console_former_secret: ConsoleSecret | None = None
     """Former value of `console_secret`, while sessions that it sealed last."""
     console_max_upload_bytes: Annotated[int, Field(ge=1)] = 20_000_000
+    console_docs_url: HttpUrl | None = None
+    """Address of the documentation, as `make docs` builds it. None: the help page names the files of the sources."""
     failed_sign_ins_per_minute_of_address: int = Field(default=20, ge=0)
     """Limit per process, with a burst of a minute's worth. Only failed ones are refused. 0: no limit."""
 

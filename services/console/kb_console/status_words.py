@@ -83,3 +83,9 @@ def status_of_document(status: str) -> StatusWords:
 def is_unfinished(kb: KnowledgeBaseView) -> bool:
     """Say whether the state of a knowledge base will change without anybody doing anything."""
     return kb.paused_at is None and kb.status in UNFINISHED
+
+
+def language_of(text_analyzer: str) -> str:
+    """Return the language that an analyzer of words is for, as people call it."""
+    name = text_analyzer.removeprefix("lucene.")
+    return "any: words as they are written" if name == "standard" else name.capitalize()

@@ -1,5 +1,7 @@
 """Pages of authors: first steps, list, creation and overview tell what an author has to know before the next step."""
 
+import re
+
 import httpx
 import pytest
 
@@ -90,10 +92,10 @@ async def test_a_chunker_that_embeds_says_its_price_before_its_chunks(reader: ht
 async def test_the_overview_tells_cost_searches_and_what_to_do(reader: httpx.AsyncClient, api: FakeApi) -> None:
     api.answers[STATS]["states"]["failed"] = 3
     page = (await reader.get(KB)).text
-    for words in ("Cost this month</dt><dd>$0.0026", "SPUs this month</dt><dd>250", "by meaning: can be queried"):
+    for words in ("Cost this month</dt><dd>$0.0026<small>250 SPUs", "by meaning: ready"):
         assert words in page
     assert "3 documents could not be indexed" in page
-    assert "8\N{NARROW NO-BREAK SPACE}%</dd>" in page, "1 of 12 searches without results"
+    assert "8\N{NARROW NO-BREAK SPACE}% found nothing" in page, "1 of 12 searches without results"
     api.refuse("GET /insights/searches", 403, "key-limited")
     limited = await reader.get(KB)
     assert (limited.status_code, "not shown to this key" in limited.text) == (200, True)
@@ -105,6 +107,32 @@ async def test_the_overview_tells_cost_searches_and_what_to_do(reader: httpx.Asy
     page = (await reader.get(KB)).text
     for words in ("It has no tag", "Indexing is paused since", "60 requests a minute"):
         assert words in page
+
+
+async def test_four_figures_of_a_knowledge_base_are_seen_and_the_rest_is_folded(reader: httpx.AsyncClient) -> None:
+    page = (await reader.get(KB)).text
+    figures = page[page.index('<dl class="figures">') : page.index("</dl>", page.index('<dl class="figures">'))]
+    assert re.findall(r"<dt>(.*?)</dt>", figures) == [
+        "Documents", "Passages", "Searches in 7 days", "Cost this month",
+    ]  # fmt: skip
+    assert page.index("<summary>More figures") < page.index("Cost since it was created")
+
+
+async def test_an_empty_knowledge_base_leads_to_its_first_upload(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    assert "Next: add documents" not in (await reader.get(KB)).text
+    api.answers[STATS]["total_documents_with_tags"] = 0
+    api.answers[f"GET /knowledge-bases/{KB_ID}"]["document_count"] = 0
+    page = (await reader.get(KB)).text
+    assert f'<a class="button " href="{KB}/documents">Upload files</a>' in page
+    assert page.count('class="button "') == 1, "the next step is the only filled button"
+
+
+async def test_what_deletes_is_at_the_end_of_the_page_and_no_neighbour_of_another_button(
+    reader: httpx.AsyncClient,
+) -> None:
+    page = (await reader.get(KB)).text
+    assert page.index("Delete this knowledge base") > page.index("Maintenance")
+    assert page.count("Delete …") == 1
 
 
 async def test_links_to_changes_are_disabled_with_the_reason(stranger: httpx.AsyncClient, api: FakeApi) -> None:

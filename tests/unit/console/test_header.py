@@ -1,14 +1,22 @@
 """The number beside Operations costs a page nothing: neither time nor its success."""
 
 import asyncio
+import re
+from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from pydantic import HttpUrl
 
-from kb_console import header_count
+from kb_console import header_count, pages
+from kb_console.settings import ConsoleSettings
+from kb_shared.http.dependencies import get_provided, provide
 from tests.unit.console.fake_api import FakeApi
 from tests.waiting import BRAKE_S
 
+DOCS: Final = Path(__file__).parents[3] / "docs"
 LIST = "/console/orgs/acme/knowledge-bases"
 COUNTS = "GET /operations/counts"
 WORDS = "2 open dead letters, 1 failed document"
@@ -78,3 +86,31 @@ async def test_parts_of_pages_and_keys_that_may_not_read_ask_for_no_number(
     await stranger.get(LIST, headers={"HX-Request": "true", "HX-Request-Type": "partial"})
     await stranger.get(LIST, headers={"Sec-Fetch-Dest": "empty"})
     assert COUNTS not in api.calls
+
+
+async def test_the_navigation_has_four_groups_and_all_of_its_pages_exist(admin: httpx.AsyncClient) -> None:
+    page = (await admin.get(LIST)).text
+    assert re.findall(r'<section aria-label="(\w+)"><h2>', page) == ["Use", "Content", "Build", "Run"]
+    assert 'aria-current="page">Knowledge bases</a>' in page
+    for address in dict.fromkeys(re.findall(r'<li><a href="([^"]+)"', page[: page.index("</nav>")])):
+        shown = await admin.get(address)
+        assert (shown.status_code, 'aria-current="page"' in shown.text) == (200, True), address
+
+
+async def test_help_leads_to_the_documentation_where_it_is_and_names_its_files_where_it_is_not(
+    reader: httpx.AsyncClient, app: FastAPI
+) -> None:
+    address = "/console/orgs/acme/help"
+    assert "<code>docs/how-to/use-the-console.md</code>" in (await reader.get(address)).text
+    settings = get_provided(app, ConsoleSettings)
+    provide(app, settings.model_copy(update={"console_docs_url": HttpUrl("https://docs.example/kb/")}))
+    page = (await reader.get(address)).text
+    assert '<a href="https://docs.example/kb/how-to/use-the-console.html">' in page
+    assert "at most 20.0\N{NARROW NO-BREAK SPACE}MB each" in page
+
+
+def test_each_page_of_the_help_exists() -> None:
+    template = Path(pages.__file__).with_name("templates") / "help.html"
+    named = re.findall(r'page\("([^"]+)"', template.read_text(encoding="utf-8"))
+    assert named
+    assert [each for each in named if not (DOCS / f"{each}.md").exists()] == []

@@ -17,6 +17,11 @@ document.addEventListener("htmx:config:request", (event) => {
   if (document.hidden && event.target.id === "poll") event.preventDefault();
 });
 
+// Filters of pages that are shown anew apply as soon as they are chosen. Without a script they have a button.
+document.addEventListener("change", (event) => {
+  if (event.target.form?.matches("[data-live]")) event.target.form.requestSubmit();
+});
+
 // Copying: only where there is a script, so the button is made here; again for parts of the page that were replaced.
 const addCopyButtons = () => {
   for (const command of document.querySelectorAll("[data-copy]")) {
