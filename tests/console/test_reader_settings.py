@@ -45,7 +45,7 @@ _TIMES: Final = (
     """() => [...document.querySelectorAll("time")].map((each) => [each.dateTime, each.title, each.textContent])"""
 )
 # Not text of the console itself: ids and code, what people have written, the fields of forms.
-_OTHER_TEXTS: Final = "time, code, pre, bdi, script, textarea, .text, .answer, .tag"
+_OTHER_TEXTS: Final = "time, code, pre, bdi, script, textarea, .text, .rendered, .source, .answer, .tag"
 _OWN_TEXTS: Final = """(other) => {
     const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
     const texts = [];

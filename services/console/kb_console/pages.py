@@ -14,8 +14,10 @@ from kb_console import figures, status_words
 from kb_console.addresses import page_address
 from kb_console.header_count import find_header_count
 from kb_console.navigation import NAVIGATION, PRODUCT_NAME
+from kb_console.passage_markup import render_passage
 from kb_console.sessions import ConsoleSession
 from kb_console.static_files import static_address
+from kb_console.text_pieces import mark_words
 from kb_contracts.api.chat_models import DEMO_MODEL
 
 
@@ -66,6 +68,8 @@ def _create_environment() -> Environment:
         status_words=status_words.words_of_status,
         status_of_document=status_words.status_of_document,
         is_unfinished=status_words.is_unfinished,
+        mark_words=mark_words,
+        render_passage=render_passage,
         language_of=status_words.language_of,
         job_words=status_words.OF_JOB,
         cancellable_jobs=status_words.CANCELLABLE_JOBS,

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
 from kb_console.chat.json_answers import begins_as_json, parse_json_answer, render_json
+from kb_console.safe_markdown import create_renderer
 from kb_contracts.api.runs import CitationView
 
 AddressOfPassage: TypeAlias = Callable[[CitationView], str]
@@ -23,25 +23,7 @@ def _render_text(_renderer: object, *call: Any) -> str:
     return _with_chips(tokens[index].content, env["cited"], env["address_of"])
 
 
-def _create_renderer() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False})
-    markdown.disable(["image", "link", "autolink", "html_block", "html_inline", "reference"])
-    markdown.enable(["table", "strikethrough"])
-    markdown.add_render_rule("text", _render_text)
-    for name, markup in _OWN_MARKUP.items():
-        markdown.add_render_rule(name, lambda *_, markup=markup: markup)
-    return markdown
-
-
-_OWN_MARKUP: Final = {
-    # Headings of an answer are none of the page.
-    "heading_open": '<p class="heading">',
-    "heading_close": "</p>\n",
-    # A wide table scrolls by itself.
-    "table_open": '<div class="scroll" tabindex="0" role="region" aria-label="Table of the answer"><table>\n',
-    "table_close": "</table></div>\n",
-}
-_MARKDOWN: Final = _create_renderer()
+_MARKDOWN: Final = create_renderer({"text": _render_text})
 
 
 def render_answer(

@@ -25,7 +25,6 @@ from kb_console.search.search_options import (
     GivenOptions,
     SearchOptions,
 )
-from kb_console.text_pieces import mark_words
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
 from kb_contracts.api.search import Results, SearchResponse, SearchResult, SearchSeveralResponse
 from kb_contracts.api.search_explanations import SearchExplanationView
@@ -230,7 +229,7 @@ def _form_values(options: SearchOptions) -> dict[str, Any]:
 
 
 def _result_values(*found: Results | None) -> dict[str, Any]:
-    return {"mark_words": mark_words, "best": _best_scores([each for each in found if each is not None])}
+    return {"best": _best_scores([each for each in found if each is not None])}
 
 
 def _best_scores(found: Sequence[Results]) -> dict[str, float]:
