@@ -27,9 +27,11 @@ def _quote(segment: str) -> str:
     return quote(segment, safe="")
 
 
-def sign_in_address(*, then: str | None = None) -> str:
-    """Return the address of the sign-in, which leads to `then` afterwards."""
-    return SIGN_IN if then is None else f"{SIGN_IN}?{urlencode({'then': then})}"
+def sign_in_address(*, then: str | None = None, has_ended: bool = False) -> str:
+    """Return the address of the sign-in, which leads to `then` afterwards and says if a session has ended."""
+    given = {"then": then, "ended": "true" if has_ended else None}
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return f"{SIGN_IN}?{query}" if query else SIGN_IN
 
 
 def own_address(given: str | None) -> str:

@@ -9,12 +9,13 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb_client.errors import ApiError, KbClientError
-from kb_console.addresses import sign_in_address
+from kb_console.addresses import ROOT, sign_in_address
 from kb_console.body_limit import BodyTooLarge
 from kb_console.errors import NotOfThisOrganization, SignedOut, UnusableForm
 from kb_console.figures import size
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_problem, unusable_form
+from kb_console.sessions import COOKIE
 from kb_shared.http.problems import parameter_reasons
 from kb_shared.http.request_context import request_id_of
 
@@ -78,18 +79,23 @@ def show(request: Request, problem: ShownProblem) -> Response:
 
 
 async def _lead_to_sign_in(request: Request, _: Exception) -> Response:
+    has_ended = COOKIE in request.cookies
     if "hx-request" in request.headers:
         # The page that asked is shown again after the sign-in, and not the part of it.
-        return Response(status_code=401, headers={"HX-Redirect": sign_in_address(then=_page_of(request))})
-    then = None
+        then = _page_in(request.headers.get("hx-current-url", "")) or f"{ROOT}/"
+        return Response(status_code=401, headers={"HX-Redirect": sign_in_address(then=then, has_ended=has_ended)})
     if request.method == "GET":
         then = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(sign_in_address(then=then), 303)
+    else:
+        # The page with the form: what it has sent can't be sent again.
+        then = _page_in(request.headers.get("referer", ""))
+    return RedirectResponse(sign_in_address(then=then, has_ended=has_ended), 303)
 
 
-def _page_of(request: Request) -> str:
-    shown = request.headers.get("hx-current-url", "")
-    return shown[shown.find("/console/") :] if "/console/" in shown else "/console/"
+def _page_in(address: str) -> str | None:
+    """Return the path of a page of the console in an address."""
+    at = address.find(f"{ROOT}/")
+    return address[at:] if at >= 0 else None
 
 
 async def _of_another_organization(request: Request, _: Exception) -> Response:

@@ -39,8 +39,10 @@ async def first_page(request: Request, sessions: Sessions) -> Response:
 
 
 @router.get(SIGN_IN)
-async def show_sign_in(request: Request, then: Annotated[str | None, Query()] = None) -> HTMLResponse:
-    return _form(request, then=then)
+async def show_sign_in(
+    request: Request, *, then: Annotated[str | None, Query()] = None, ended: bool = False
+) -> HTMLResponse:
+    return _form(request, then=then, has_ended=ended)
 
 
 @router.post(SIGN_IN)
@@ -127,6 +129,8 @@ def client_address(request: Request) -> str:
     return forwarded or (request.client.host if request.client is not None else "")
 
 
-def _form(request: Request, *, then: str | None, shown: ShownProblem | None = None) -> HTMLResponse:
+def _form(
+    request: Request, *, then: str | None, shown: ShownProblem | None = None, has_ended: bool = False
+) -> HTMLResponse:
     status_code = 200 if shown is None else shown.status
-    return render_page(request, "sign_in.html", status_code=status_code, then=then, problem=shown)
+    return render_page(request, "sign_in.html", status_code=status_code, then=then, problem=shown, has_ended=has_ended)

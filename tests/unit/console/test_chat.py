@@ -102,7 +102,7 @@ async def test_a_page_says_where_answers_come_from_before_it_is_unfolded(
     assert '<strong id="chosen">gpt-4o, Leave &amp; travel, gone</strong>' in page
     assert '<strong id="chosen">gone-too</strong>' in (await reader.get(f"{CHAT}?with=gone-too")).text
     about = (await reader.get(f"{CHAT}?document=handbook")).text
-    assert '<strong id="chosen">handbook</strong>' in about, "a document alone is a choice too"
+    assert '<strong id="chosen">handbook.pdf</strong>' in about, "a document alone is a choice too, by its name"
 
 
 async def test_a_passage_of_an_answer_names_the_other_documents_that_have_it(
@@ -165,13 +165,46 @@ async def test_a_field_for_a_document_suggests_those_of_its_knowledge_base_or_or
         document = api.answers[call]["documents"][0] | {"document_id": "leave", "document_name": "Leave & travel"}
         api.answers[call]["documents"] = [document]
         suggested = (await reader.get(f"/console/orgs/acme/document-choices{query}")).text
-        assert '<option value="leave">Leave &amp; travel</option>' in suggested
+        assert '<option value="Leave &amp; travel"></option>' in suggested
+        api.answers[call]["documents"] = [document, document | {"document_id": "leave-2"}]
+        suggested = (await reader.get(f"/console/orgs/acme/document-choices{query}")).text
+        assert '<option value="leave-2">Leave &amp; travel</option>' in suggested, "a name of two chooses none of them"
+
+
+async def test_a_document_is_chosen_by_its_name_or_its_id(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    [document] = api.answers["GET /documents"]["documents"]
+    document |= {"document_id": "leave", "document_name": "Leave & travel.pdf"}
+    for typed in ("leave & travel.PDF", "leave"):
+        await reader.post(CHAT, data=QUESTION | {"document": typed})
+        assert api.bodies["POST /runs"]["document_id"] == "leave"
+    await reader.post(CHAT, data=QUESTION | {"document": "unknown.pdf"})
+    assert api.bodies["POST /runs"]["document_id"] == "unknown.pdf", "the API says that there is none"
+    page = (await reader.get(f"{CHAT}?document=leave")).text
+    assert '<strong id="chosen">Leave &amp; travel.pdf</strong>' in page
+    api.answers["GET /documents"]["documents"].append(document | {"document_id": "leave-2"})
+    refused = await reader.post(CHAT, data=QUESTION | {"document": "Leave & travel.pdf"})
+    assert (refused.status_code, "Type the id of one: leave, leave-2" in refused.text) == (422, True)
+
+
+async def test_without_a_choice_all_knowledge_bases_are_searched(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    assert '<strong id="chosen">all knowledge bases</strong>' in (await reader.get(CHAT)).text
+    answer = await reader.post(CHAT, data={"question": "Where?"})
+    assert (answer.status_code, api.bodies["POST /runs"]["kb_ids"]) == (303, [KB_ID])
+    api.answers["GET /knowledge-bases"]["total_count"] = 21
+    refused = await reader.post(CHAT, data={"question": "Where?"})
+    assert (refused.status_code, "an answer can search 20: choose some" in refused.text) == (422, True)
+
+
+async def test_a_question_before_there_is_a_knowledge_base_says_what_to_do(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["GET /knowledge-bases"] |= {"knowledge_bases": [], "total_count": 0}
+    nowhere = await reader.post(CHAT, data={"question": "Where <b>?"})
+    assert (nowhere.status_code, "There is no knowledge base yet" in nowhere.text) == (422, True)
+    assert "Where &lt;b&gt;?</textarea>" in nowhere.text
 
 
 async def test_a_question_that_is_refused_is_kept_and_says_why(reader: httpx.AsyncClient, api: FakeApi) -> None:
-    nowhere = await reader.post(CHAT, data={"question": "Where <b>?"})
-    assert (nowhere.status_code, "Choose a knowledge base" in nowhere.text) == (422, True)
-    assert "Where &lt;b&gt;?</textarea>" in nowhere.text
     api.refuse("POST /runs", 422, "model-not-allowed")
     refused = await reader.post(CHAT, data=QUESTION)
     assert (refused.status_code, QUESTION["question"] in refused.text) == (422, True)

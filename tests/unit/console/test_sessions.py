@@ -72,10 +72,24 @@ async def test_a_revoked_key_ends_the_session_at_its_next_request(reader: httpx.
     api.refuse_all(401, "unauthenticated")
     answer = await reader.get(f"{ORG}/knowledge-bases?q=x")
     assert answer.status_code == 303
-    assert answer.headers["location"] == "/console/sign-in?then=%2Fconsole%2Forgs%2Facme%2Fknowledge-bases%3Fq%3Dx"
+    assert (
+        answer.headers["location"]
+        == "/console/sign-in?then=%2Fconsole%2Forgs%2Facme%2Fknowledge-bases%3Fq%3Dx&ended=true"
+    )
     headers = {"HX-Request": "true", "HX-Request-Type": "partial", "HX-Current-URL": f"{HOST}{ORG}/knowledge-bases"}
     partial = await reader.get(f"{ORG}/knowledge-bases", headers=headers)
-    assert partial.headers["hx-redirect"] == "/console/sign-in?then=%2Fconsole%2Forgs%2Facme%2Fknowledge-bases"
+    assert (
+        partial.headers["hx-redirect"] == "/console/sign-in?then=%2Fconsole%2Forgs%2Facme%2Fknowledge-bases&ended=true"
+    )
+    in_a_form = await reader.post(f"{ORG}/chat", data={"question": "x"}, headers={"Referer": f"{HOST}{ORG}/chat"})
+    assert in_a_form.headers["location"] == "/console/sign-in?then=%2Fconsole%2Forgs%2Facme%2Fchat&ended=true"
+    assert "Your session has ended" in (await reader.get(in_a_form.headers["location"])).text
+
+
+async def test_a_visitor_without_a_session_is_not_told_that_a_session_has_ended(stranger: httpx.AsyncClient) -> None:
+    answer = await stranger.get(f"{ORG}/chat")
+    assert "ended" not in answer.headers["location"]
+    assert "has ended" not in (await stranger.get(answer.headers["location"])).text
 
 
 async def test_a_sign_out_takes_the_session_away(reader: httpx.AsyncClient) -> None:

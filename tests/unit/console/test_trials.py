@@ -49,7 +49,7 @@ async def test_a_prompt_runs_beside_its_form_about_a_document_and_without_a_ques
         "handbook", ""
     )
     assert f">{QUESTION['question']}</textarea>" in page, "to be asked again after a change"
-    assert 'name="document" value="handbook"' in page
+    assert 'name="document" value="handbook.pdf"' in page, "by its name"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Trials: questions to an agent or a prompt beside its form, with their answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Query, Request
@@ -13,6 +13,8 @@ from kb_console.chat.chat_choice import AGENT, PROMPT, ChatChoice
 from kb_console.chat.conversations import begin_thread, read_thread, turns_of_thread, turns_values
 from kb_console.chat.turns import to_turn
 from kb_console.dependencies import Visit
+from kb_console.documents.document_choices import find_document_id, find_document_name
+from kb_console.errors import UnusableForm
 from kb_console.paging import ListPage
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_contracts.api.runs import MAX_MESSAGE_CHARACTERS
@@ -63,7 +65,13 @@ async def ask_agent(request: Request, visit: Visit, agent_id: str) -> Response |
 async def ask_prompt(request: Request, visit: Visit, prompt_id: str) -> Response | Trial:
     """Run a prompt, with a question or without, in place of what was tried before."""
     form = await request.form()
-    asked = AskedQuestion.from_form(form, ChatChoice(PROMPT + prompt_id, document_id=_document_of(form)))
+    choice = ChatChoice(PROMPT + prompt_id, document_id=_document_of(form))
+    asked = AskedQuestion.from_form(form, choice)
+    try:
+        document_id = await find_document_id(visit, choice.document_id, field="document")
+    except (KbClientError, UnusableForm) as error:
+        return _refuse(request, Trial(refused=asked, problem=describe_refusal(error)))
+    asked = replace(asked, choice=replace(choice, document_id=document_id))
     place = AnswerPlace(lambda run_id: visit.address(PROMPTS, prompt_id, run=run_id))
     outcome = await answer_question(request, visit, asked, place=place)
     if isinstance(outcome, ShownProblem):
@@ -88,7 +96,8 @@ async def read_trial_of_prompt(visit: Visit, prompt_id: str, trial: Trial) -> di
     if trial.tried:
         run = await visit.api.runs.get(trial.tried)
         turns = [to_turn(run, visit.session.organization_id)]
-        values |= {"question": turns[0].question, "document_id": run.document_id or ""}
+        document = await find_document_name(visit, run.document_id) if run.document_id else ""
+        values |= {"question": turns[0].question, "document_id": document}
     address = visit.address(PROMPTS, prompt_id, run=trial.tried)
     return turns_values(turns, trial.paging, lambda _: address) | {"thread_id": None} | values
 

@@ -42,8 +42,8 @@ class ChatChoice:
         return cls("", tuple(run.kb_ids), run.model, document_id)
 
     @property
-    def is_empty(self) -> bool:
-        """Return whether an answer could come only from what the model has learnt."""
+    def searches_all(self) -> bool:
+        """Return whether nothing was chosen to search, which means all knowledge bases."""
         return not (self.answerer or self.kb_ids or self.document_id)
 
     def query(self) -> Mapping[str, object]:

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from kb_client.errors import ApiError
 from kb_console.chat.chat_choice import AGENT, PROMPT, ChatChoice
 from kb_console.dependencies import Visit
+from kb_console.documents.document_choices import find_document_name
 from kb_contracts.api.agents import AgentView
 from kb_contracts.api.chat_models import ChatModelView
 from kb_contracts.api.knowledge_bases import KnowledgeBaseView
@@ -46,17 +47,19 @@ async def read_options(visit: Visit) -> ChatOptions:
 
 
 async def read_names(visit: Visit, choice: ChatChoice) -> dict[str, str]:
-    """Return the names of the agent or prompt and of the knowledge bases that were chosen, of those that are known."""
-    of_answerer, of_knowledge_bases = await run_two_or_cancel(
-        _read_name_of_answerer(visit, choice), _read_names_of_knowledge_bases(visit, choice)
+    """Return the names of the agent or prompt, of the knowledge bases and of the document, of those that are known."""
+    of_answerer, of_knowledge_bases, of_document = await run_three_or_cancel(
+        _read_name_of_answerer(visit, choice),
+        _read_names_of_knowledge_bases(visit, choice),
+        _read_name_of_document(visit, choice),
     )
-    return of_answerer | of_knowledge_bases
+    return of_answerer | of_knowledge_bases | of_document
 
 
 def list_chosen(choice: ChatChoice, names: Mapping[str, str]) -> list[str]:
     """Return the names of what was chosen, in the order of the page. What is not known has only its id."""
-    values = (choice.answerer, choice.model, *choice.kb_ids, choice.document_id)
-    return [names.get(each, each) for each in values if each]
+    searched = ["all knowledge bases"] if choice.searches_all else [*choice.kb_ids, choice.document_id]
+    return [names.get(each, each) for each in (choice.answerer, choice.model, *searched) if each]
 
 
 async def _read_answerers(visit: Visit) -> tuple[list[AgentView], list[PromptView]]:
@@ -81,6 +84,12 @@ async def _read_names_of_knowledge_bases(visit: Visit, choice: ChatChoice) -> di
         return {}
     found = await visit.api.knowledge_bases.list(sort="name", limit=_CHOICES)
     return {kb.kb_id: kb.name for kb in found.knowledge_bases}
+
+
+async def _read_name_of_document(visit: Visit, choice: ChatChoice) -> dict[str, str]:
+    if not choice.document_id:
+        return {}
+    return {choice.document_id: await find_document_name(visit, choice.document_id)}
 
 
 async def _find(call: Awaitable[T]) -> T | None:

@@ -10,21 +10,23 @@ from kb_client.errors import ApiError, KbClientError
 from kb_console.addresses import OF_ORGANIZATION, own_address
 from kb_console.chat.answer_places import AnswerPlace, AskedQuestion, answer_question, refuse_in_place
 from kb_console.chat.chat_choice import ChatChoice
-from kb_console.chat.chat_options import read_options
+from kb_console.chat.chat_options import read_names, read_options
 from kb_console.chat.chat_view import AddressChoice, ChatView, View, read_conversation
 from kb_console.chat.conversations import ShownThread, begin_thread, read_thread, turns_of_thread
 from kb_console.dependencies import Visit, Visitor
+from kb_console.documents.document_choices import find_document_id
+from kb_console.errors import UnusableForm
 from kb_console.pages import is_partial, render_page
 from kb_console.paging import ListPage
 from kb_console.problems import ShownProblem, describe_refusal
-from kb_contracts.api.runs import MAX_MESSAGE_CHARACTERS, RunRating
+from kb_contracts.api.runs import MAX_KNOWLEDGE_BASES, MAX_MESSAGE_CHARACTERS, RunRating
 from kb_contracts.api.threads import ThreadList
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 CHAT: Final = "chat"
 _THREADS: Final = 20
 _NOTHING_TO_SEARCH: Final = ShownProblem(
-    422, "Nothing to search", "Choose a knowledge base, an agent, a prompt or a document: the answer comes from there."
+    422, "Nothing to search", "There is no knowledge base yet. Create one and upload documents: answers come from them."
 )
 _NO_QUESTION: Final = ShownProblem(422, "No question", "Type a question first.")
 _NOTHING_ASKED: Final = "Ask a question: the answer cites the passages that it comes from."
@@ -42,8 +44,10 @@ async def new_conversation(request: Request, visit: Visitor, *, view: View) -> H
 @router.get("/chat/choices")
 async def show_choices(request: Request, visit: Visitor, *, choice: AddressChoice) -> HTMLResponse:
     """Choices for the next answer, for the page that shows only what is chosen."""
-    options = await read_options(visit)
-    return render_page(request, "_chat_choices.html", options=options, choice=choice or ChatChoice())
+    choice = choice or ChatChoice()
+    options, names = await run_two_or_cancel(read_options(visit), read_names(visit, choice))
+    document_name = names.get(choice.document_id, "")
+    return render_page(request, "_chat_choices.html", options=options, choice=choice, document_name=document_name)
 
 
 @router.get("/chat/{thread_id}")
@@ -59,12 +63,14 @@ async def ask(request: Request, visit: Visitor) -> Response:
     """Ask a question in a conversation, which begins with the first one."""
     form = await request.form()
     asked = AskedQuestion.from_form(form, ChatChoice.from_form(form))
-    problem = _NO_QUESTION if not asked.text else (_NOTHING_TO_SEARCH if asked.choice.is_empty else None)
-    if problem is not None:
-        return await _refuse(request, visit, asked, problem=problem)
+    if not asked.text:
+        return await _refuse(request, visit, asked, problem=_NO_QUESTION)
     try:
+        complete = await _complete(visit, asked.choice)
+        if complete.searches_all:
+            return await _refuse(request, visit, asked, problem=_NOTHING_TO_SEARCH)
         thread_id = asked.thread_id or await begin_thread(visit, asked.text)
-    except KbClientError as error:
+    except (KbClientError, UnusableForm) as error:
         return await _refuse(request, visit, asked, problem=describe_refusal(error))
     address = visit.address(CHAT, thread_id)
     place = AnswerPlace(
@@ -74,10 +80,26 @@ async def ask(request: Request, visit: Visitor) -> Response:
         is_new=asked.thread_id is None,
         is_listed=True,
     )
-    outcome = await answer_question(request, visit, asked, place=place)
+    outcome = await answer_question(request, visit, replace(asked, choice=complete), place=place)
     if isinstance(outcome, ShownProblem):
         return await _refuse(request, visit, replace(asked, thread_id=thread_id), problem=outcome)
     return outcome
+
+
+async def _complete(visit: Visit, choice: ChatChoice) -> ChatChoice:
+    """Return the choice with ids of what it names; nothing to search means all knowledge bases.
+
+    Raises:
+        UnusableForm: the name of the document is not unique, or there are more knowledge bases than can be searched.
+    """
+    if not choice.searches_all:
+        document_id = await find_document_id(visit, choice.document_id, field="document")
+        return replace(choice, document_id=document_id)
+    found = await visit.api.knowledge_bases.list(sort="name", limit=MAX_KNOWLEDGE_BASES)
+    if found.total_count > MAX_KNOWLEDGE_BASES:
+        count = f"There are {found.total_count} knowledge bases, and an answer can search {MAX_KNOWLEDGE_BASES}"
+        raise UnusableForm({"knowledge bases": f"{count}: choose some"})
+    return replace(choice, kb_ids=tuple(kb.kb_id for kb in found.knowledge_bases))
 
 
 @router.post("/runs/{run_id}/stop")
@@ -145,7 +167,8 @@ async def _render(
         options=shown.options,
         choice=shown.choice,
         chosen=shown.chosen,
-        is_unfolded=view.choose or shown.choice.is_empty,
+        document_name=shown.document_name,
+        is_unfolded=view.choose,
         question=question,
         problem=problem,
         longest_question=MAX_MESSAGE_CHARACTERS,

@@ -10,6 +10,7 @@ from kb_console.chat.chat_options import ChatOptions, list_chosen, read_names, r
 from kb_console.chat.conversations import ShownThread, read_thread
 from kb_console.dependencies import Visit
 from kb_console.paging import ListPage, Paging
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 AddressChoice: TypeAlias = Annotated[ChatChoice | None, Depends(choice_of_address)]
 
@@ -36,6 +37,8 @@ class Conversation:
     choice: ChatChoice
     chosen: list[str]
     """Names of what is chosen."""
+    document_name: str
+    """Name of the document that is chosen, or empty."""
     options: ChatOptions | None
     """Choices; None: the page asks for them when somebody unfolds them."""
 
@@ -56,15 +59,10 @@ View: TypeAlias = Annotated[ChatView, Depends(view_of_address)]
 async def read_conversation(visit: Visit, thread_id: str | None, view: ChatView) -> Conversation:
     """Return a conversation, with the choices only where they are shown: they are those of the whole organization."""
     thread = await read_thread(visit, thread_id, view.paging)
-    choice = view.choice or (None if thread is None else thread.last_choice)
-    if choice is not None and not choice.is_empty and not view.choose:
-        return Conversation(thread, choice, list_chosen(choice, await read_names(visit, choice)), None)
-    options = await read_options(visit)
-    choice = choice or _choose_only_one(options)
-    return Conversation(thread, choice, list_chosen(choice, options.names), options)
+    choice = view.choice or (None if thread is None else thread.last_choice) or ChatChoice()
+    names, options = await run_two_or_cancel(read_names(visit, choice), _read_options(visit, view))
+    return Conversation(thread, choice, list_chosen(choice, names), names.get(choice.document_id, ""), options)
 
 
-def _choose_only_one(options: ChatOptions) -> ChatChoice:
-    """Return the choice of the only knowledge base; an empty one if there are several or none."""
-    kb_ids = tuple(kb.kb_id for kb in options.knowledge_bases)
-    return ChatChoice(kb_ids=kb_ids if len(kb_ids) == 1 else ())
+async def _read_options(visit: Visit, view: ChatView) -> ChatOptions | None:
+    return await read_options(visit) if view.choose else None

@@ -218,9 +218,38 @@ for (const dialog of document.querySelectorAll("dialog[data-back]")) {
   });
 }
 
+// A field that names a document suggests those whose name has what is typed.
+let suggestion;
+document.addEventListener("input", ({ target }) => {
+  const list = target.list;
+  if (list?.id !== "documents" || [...list.options].some((option) => option.value === target.value)) return;
+  clearTimeout(suggestion);
+  const address = new URL(list.dataset.choices, location.href);
+  address.searchParams.set("q", target.value);
+  suggestion = setTimeout(() => htmx.ajax("GET", address.href, { target: list, swap: "innerHTML" }), 250);
+});
+
+// Enter asks, and Shift+Enter makes a new line; the Enter that ends the choice of a character does neither. On a screen
+// without a keyboard Enter makes a new line, as everywhere there.
+const question = document.querySelector("#ask textarea[name=question]");
+question?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229 || matchMedia("(pointer: coarse)").matches) return;
+  event.preventDefault();
+  const button = question.form.querySelector("button:not([name])");
+  if (!button.disabled) question.form.requestSubmit(button);
+});
+// A question that is typed survives the end of a session: the tab keeps it until it was asked, or until somebody signs out.
+const keptQuestion = `question of ${location.pathname}`;
+if (question && !question.value) question.value = sessionStorage.getItem(keptQuestion) ?? "";
+question?.addEventListener("input", () => sessionStorage.setItem(keptQuestion, question.value));
+document.addEventListener("submit", (event) => {
+  if (event.target.getAttribute("action") === "/console/sign-out") sessionStorage.clear();
+});
+
 // Answers: the address is that of the conversation or the run as soon as it has begun; saving the form beside keeps it.
 const triedForm = document.querySelector("form[data-tried]");
 document.addEventListener("asked", (event) => {
+  sessionStorage.removeItem(keptQuestion);
   history.replaceState(null, "", event.detail.data);
   if (triedForm) triedForm.action = event.detail.data;
   if (!("keepsQuestion" in event.target.dataset)) event.target.elements.question.value = "";
@@ -247,7 +276,9 @@ document.getElementById("choice")?.addEventListener("change", () => {
     if (["with", "kb", "model", "document"].includes(name) && value) chosen.append(name, value);
   }
   history.replaceState(null, "", `?${chosen}`);
-  document.getElementById("chosen").textContent = [...[...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent), ...chosen.getAll("document")].join(", ");
+  const names = [...[...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent), ...chosen.getAll("document")];
+  if (!["with", "kb", "document"].some((name) => chosen.has(name))) names.push("all knowledge bases");
+  document.getElementById("chosen").textContent = names.join(", ");
 });
 
 // A passage that the address names gets the focus.
