@@ -11,7 +11,7 @@ from typing import Final
 
 from kb_client.files.document_ids import AmbiguousSource
 from kb_client.files.file_problem import FileProblem
-from kb_client.files.formats import SUFFIXES
+from kb_client.files.formats import SUFFIXES, describe_type
 from kb_client.files.found_file import FoundFile, normalize_name, relative_name
 from kb_client.files.ignore_rules import IGNORE_FILE, IgnoreRules
 from kb_client.files.ignored_names import reason_to_ignore
@@ -99,7 +99,7 @@ class _Search:
         path = path.parent.resolve() / path.name
         root = self._root_of(path.parent)
         if path.suffix.lower() not in SUFFIXES:
-            self._report(path, _describe_type(path.suffix.lower()), _OTHER_TYPE)
+            self._report(path, describe_type(path.suffix.lower()), _OTHER_TYPE)
         elif root is not None and not self._leave_out(path, root):
             self._add_file(path, root, self._name_source(root))
 
@@ -253,10 +253,6 @@ def _reason_to_skip(entry: os.DirEntry[str]) -> str | None:
     if entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
         return None
     return "not a regular file"
-
-
-def _describe_type(suffix: str) -> str:
-    return f"files of the type {_name_type(suffix)} can't be read"
 
 
 def _name_type(suffix: str) -> str:

@@ -52,8 +52,9 @@ def main() -> None:
 
 def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
     try:
+        form = format_of(path)
         data = read_bounded(path, options.limits)
-        module = importlib.import_module(f"kb_client.files.formats.{format_of(path).module}")
+        module = importlib.import_module(f"kb_client.files.formats.{form.module}")
         return _to_json(module.extract(data, options), digest_bytes(data), options.limits)
     except UnreadableDocument as error:
         return _problem(error.reason, error.remedy)
@@ -68,8 +69,8 @@ def _answer(path: Path, options: ExtractOptions) -> dict[str, Any]:
         return _problem(f"reading it takes more than {megabytes} MB of memory", "split it") | {"last": True}
     except RecursionError:
         return _problem("its parts are nested too deeply", _DAMAGED)
-    except Exception as error:  # noqa: BLE001  # libraries raise anything on damaged files
-        return _problem(f"it can't be read as a {path.suffix.lower()} file ({type(error).__name__})", _DAMAGED)
+    except Exception:  # noqa: BLE001  # libraries raise anything on damaged files
+        return _problem(f"it can't be read as a {path.suffix.lower()} file: it may be damaged", _DAMAGED)
 
 
 def _to_json(extraction: Extraction, source_digest: str, limits: ParseLimits) -> dict[str, Any]:

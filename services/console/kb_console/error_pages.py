@@ -80,10 +80,14 @@ def show(request: Request, problem: ShownProblem) -> Response:
 
 async def _lead_to_sign_in(request: Request, _: Exception) -> Response:
     has_ended = COOKIE in request.cookies
+    if request.headers.get("accept") == "application/json":
+        detail = "Your session has ended. Sign in again: this page then goes on with this file."
+        return JSONResponse({"detail": detail}, 401)
     if "hx-request" in request.headers:
         # The page that asked is shown again after the sign-in, and not the part of it.
-        then = _page_in(request.headers.get("hx-current-url", "")) or f"{ROOT}/"
-        return Response(status_code=401, headers={"HX-Redirect": sign_in_address(then=then, has_ended=has_ended)})
+        shown = _page_in(request.headers.get("hx-current-url", "")) or f"{ROOT}/"
+        return Response(status_code=401, headers={"HX-Redirect": sign_in_address(then=shown, has_ended=has_ended)})
+    then: str | None
     if request.method == "GET":
         then = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     else:

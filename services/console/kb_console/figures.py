@@ -1,13 +1,15 @@
 """Figures as people read them: numbers with thin spaces, durations and times in words."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 THIN_SPACE: Final = "\N{NARROW NO-BREAK SPACE}"
 _LEAST_USD: Final = 0.0001
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_DAY_S: Final = 86_400
+_UNITS: Final = (
+    (1, "s"), (60, "min"), (3_600, "h"), (86_400, "days"), (86_400 * 365.25 / 12, "months"), (86_400 * 365.25, "years"),
+)  # fmt: skip
+"""Length in seconds and name of each unit, which is used below twice the next one."""
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -43,13 +45,11 @@ def duration(seconds: float | None) -> str:
         return ""
     if seconds < 1:
         return "less than 1 s"
-    if seconds < 2 * _MINUTE_S:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * _HOUR_S:
-        return f"{seconds / _MINUTE_S:.0f} min"
-    if seconds < 2 * _DAY_S:
-        return f"{seconds / _HOUR_S:.0f} h"
-    return f"{seconds / _DAY_S:.0f} days"
+    length_s, unit = next(
+        (one for one, (next_s, _) in pairwise(_UNITS) if seconds < 2 * next_s),
+        _UNITS[-1],
+    )
+    return f"{seconds / length_s:.0f} {unit}"
 
 
 def distance(at: datetime, now: datetime | None = None) -> str:

@@ -19,6 +19,7 @@ _NAMES: Final = (
     "console.css",
     "console.js",
     "icon.svg",
+    "uploads.js",
     "vendor/htmx.min.js",
     "vendor/hx-csp.min.js",
     "vendor/hx-sse.min.js",

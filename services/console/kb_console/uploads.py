@@ -20,10 +20,13 @@ SOURCE: Final = "console"
 _PARSERS_AT_ONCE: Final = 2
 _MEMORY_BYTES: Final = 2**30
 _LONGEST_NAME: Final = 200
+_TEXT_RECOGNITION: Final = "--ocr"
+"""The option of the command line, which a browser does not have."""
 
 
 class Uploads:
     def __init__(self, *, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
         self._limits = ParseLimits(file_bytes=max_bytes, memory_bytes=_MEMORY_BYTES)
         self._slots = asyncio.Semaphore(_PARSERS_AT_ONCE)
 
@@ -46,6 +49,14 @@ class Uploads:
             found = FoundFile(path, SOURCE, name, about.st_size, about.st_mtime_ns)
             with closing(FileParser(self._limits)) as parser:
                 return parser.parse(found)
+
+
+def describe_file_problem(problem: FileProblem) -> str:
+    """Return why a file can't be read and what to do, in words for somebody with a browser."""
+    remedy = problem.remedy
+    if _TEXT_RECOGNITION in remedy:
+        remedy = "save it with recognized text (OCR), or push it with `kb docs push --ocr` on the command line"
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in (problem.reason, remedy))
 
 
 def safe_name(given: str) -> str:

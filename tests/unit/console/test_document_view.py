@@ -69,7 +69,7 @@ async def test_the_facts_tell_where_a_document_is_and_how_often_it_is_cited(
     api.refuse("GET /insights/citations", 403, "key-limited")
     api.refuse(f"GET /documents/{DOCUMENT_ID}", 404, "not-found")
     unknown = await reader.get(VIEW)
-    assert (unknown.status_code, "no event of this document" in unknown.text) == (200, True)
+    assert (unknown.status_code, "Nothing has arrived of a document with this id" in unknown.text) == (200, True)
 
 
 async def test_tags_are_changed_and_a_refusal_keeps_them(reader: httpx.AsyncClient, api: FakeApi) -> None:

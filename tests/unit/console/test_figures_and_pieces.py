@@ -26,7 +26,17 @@ def test_thousands_have_thin_spaces_that_never_break() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "now"), (40, "40 s ago"), (-40, "in 40 s"), (600, "10 min ago"), (-90_000, "in 25 h")]
+    ("seconds", "words"),
+    [
+        (0.2, "now"),
+        (40, "40 s ago"),
+        (-40, "in 40 s"),
+        (600, "10 min ago"),
+        (-90_000, "in 25 h"),
+        (408e6, "13 years ago"),
+        (49e6, "19 months ago"),
+        (4e6, "46 days ago"),
+    ],
 )
 def test_times_are_told_from_now(seconds: float, words: str) -> None:
     assert figures.distance(NOW - timedelta(seconds=seconds), NOW) == words

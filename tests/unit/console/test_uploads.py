@@ -1,8 +1,12 @@
 """Uploads: what becomes a document, and what is said of the rest."""
 
+from pathlib import Path
+
 import httpx
 import pytest
 
+from kb_client.files.file_problem import FileProblem
+from kb_console.uploads import describe_file_problem
 from tests.unit.console.fake_api import KB_ID, FakeApi
 
 UPLOADS = f"/console/orgs/acme/knowledge-bases/{KB_ID}/documents/uploads"
@@ -13,7 +17,7 @@ async def test_a_file_becomes_a_document_with_the_tag(reader: httpx.AsyncClient,
     files = {"file": ("notes/My note.md", b"# Note\n\nThe key is under the mat.")}
     answer = await reader.post(UPLOADS, data={"tag_id": "hr"}, files=files, headers=AS_SCRIPT)
     assert answer.status_code == 202, answer.text
-    assert answer.json() == {"detail": "received", "document_id": "handbook", "revision": 1}
+    assert answer.json() == {"detail": "received", "document_id": "handbook", "revision": 1, "warnings": []}
     [(call, sent)] = api.bodies.items()
     assert call.startswith("PUT /documents/console.my-note-")
     assert (sent["tag_ids"], sent["document_name"]) == (["hr"], "My note.md")
@@ -34,17 +38,45 @@ async def test_files_of_a_folder_with_the_same_name_are_different_documents(
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("scan.pdf", b"%PDF-1.4 nothing more", "Remedy"),
-        ("program.exe", b"MZ", "Remedy"),
-        ("empty.txt", b"", "no text"),
+        ("damaged.pdf", b"%PDF-1.4 nothing more", "It is damaged. Save or print it as PDF again."),
+        ("photo.PNG", b"\x89PNG", "Files of the type .png can't be read. Leave it out, or save it in another format."),
+        ("letter.doc", b"\xd0\xcf", "Files of the type .doc can't be read"),
+        ("empty.txt", b"", "It has no text. Leave it out."),
     ],
 )
 async def test_a_file_that_is_no_document_says_why(
     reader: httpx.AsyncClient, api: FakeApi, name: str, content: bytes, words: str
 ) -> None:
     answer = await reader.post(UPLOADS, data={"tag_id": "hr"}, files={"file": (name, content)}, headers=AS_SCRIPT)
-    assert (answer.status_code, words in answer.json()["detail"]) == (422, True)
+    detail = answer.json()["detail"]
+    assert (answer.status_code, words in detail) == (422, True), detail
+    assert name not in detail, "the page shows the name beside it"
+    assert "Error" not in detail, "the name of an exception helps no reader"
     assert api.bodies == {}
+
+
+def test_a_scan_is_explained_without_an_option_of_the_command_line_alone() -> None:
+    problem = FileProblem(Path("scan.pdf"), "it is a scan without text", "push it with --ocr, which needs tesseract")
+    words = describe_file_problem(problem)
+    assert words.startswith("It is a scan without text. Save it with recognized text (OCR), or push it with `kb docs")
+
+
+async def test_what_was_guessed_in_a_file_is_said(reader: httpx.AsyncClient) -> None:
+    files = {"file": ("old.txt", "Gr\u00f6\u00dfe und Ma\u00df".encode("cp1252"))}
+    answer = await reader.post(UPLOADS, data={"tag_id": "hr"}, files=files, headers=AS_SCRIPT)
+    assert (answer.status_code, len(answer.json()["warnings"])) == (202, 1), answer.text
+
+
+async def test_the_page_tells_the_limits_of_files_before_they_bite(reader: httpx.AsyncClient) -> None:
+    for page in (UPLOADS.removesuffix("/uploads"), "/console/orgs/acme/documents"):
+        shown = (await reader.get(page)).text
+        assert "at most 20.0\N{NARROW NO-BREAK SPACE}MB each" in shown
+        assert 'data-max-bytes="20000000" data-endings=".csv .docx .eml' in shown
+
+
+async def test_an_upload_after_the_end_of_the_session_says_so(stranger: httpx.AsyncClient) -> None:
+    answer = await stranger.post(UPLOADS, data={"tag_id": "hr"}, files={"file": ("a.md", b"# A")}, headers=AS_SCRIPT)
+    assert (answer.status_code, "Your session has ended" in answer.json()["detail"]) == (401, True)
 
 
 async def test_an_upload_needs_a_file_a_tag_and_a_size_within_the_limit(reader: httpx.AsyncClient) -> None:

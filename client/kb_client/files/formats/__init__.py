@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kb_client.files.extraction import UnreadableDocument
+
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
@@ -31,5 +33,17 @@ SUFFIXES: Final = frozenset(FORMATS)
 
 
 def format_of(path: Path) -> FileFormat:
-    """Return the format of a file by the end of its name. Raises KeyError for other ends."""
-    return FORMATS[path.suffix.lower()]
+    """Return the format of a file by the end of its name.
+
+    Raises:
+        UnreadableDocument: files with this end can't be read.
+    """
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise UnreadableDocument(describe_type(path.suffix), "leave it out, or save it in another format")
+    return found
+
+
+def describe_type(suffix: str) -> str:
+    """Return why files with this end of their names are left out."""
+    return f"files of the type {suffix.lower() or '(none)'} can't be read"

@@ -11,7 +11,7 @@ from kb_console.chat.passage_routes import find_citation
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.documents.document_facts import CITATION_DAYS, DocumentFacts, load_facts
 from kb_console.documents.document_text import TextBand, lay_out, lay_out_without_text, pages_of
-from kb_console.documents.document_uploads import take_files
+from kb_console.documents.document_uploads import take_files, upload_values
 from kb_console.documents.error_remedies import REMEDIES
 from kb_console.pages import is_partial, render_page
 from kb_console.paging import ROWS, Paging
@@ -35,6 +35,7 @@ async def list_documents(
     visit: Visitor,
     kb_id: str,
     *,
+    uploads: Uploads,
     paging: Paging,
     q: Annotated[str, Query(max_length=200)] = "",
     status: StatusFilter = "all",
@@ -72,6 +73,7 @@ async def list_documents(
         ],
         sort=sort,
         remedies=REMEDIES,
+        **upload_values(uploads),
         address_of_page=lambda page: address_of(page=page),
         address_of_sort=lambda by: address_of(sort=by),
         address_of_list=address_of(page=paging.page if paging.page > 1 else None),

@@ -1,6 +1,7 @@
 """Takes uploaded files: each becomes a document."""
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -8,15 +9,28 @@ from starlette.datastructures import FormData, UploadFile
 
 from kb_client.errors import ApiError
 from kb_client.files.file_problem import FileProblem
+from kb_client.files.formats import SUFFIXES
 from kb_client.unset import UNSET
 from kb_console.dependencies import Visit
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.typed_words import split_words
-from kb_console.uploads import Uploads, safe_name, safe_path
+from kb_console.uploads import Uploads, describe_file_problem, safe_name, safe_path
 from kb_contracts.api.documents import AcceptedChange
 
 _MOST_FILES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _TakenFile:
+    change: AcceptedChange
+    warnings: tuple[str, ...]
+    """Warnings about what was read only in part, or by a guess."""
+
+
+def upload_values(uploads: Uploads) -> dict[str, Any]:
+    """Return what the form for uploads is rendered with."""
+    return {"max_upload_bytes": uploads.max_bytes, "file_endings": " ".join(sorted(SUFFIXES))}
 
 
 async def take_files(request: Request, visit: Visit, uploads: Uploads, *, then: str) -> Response:
@@ -46,7 +60,15 @@ async def take_files(request: Request, visit: Visit, uploads: Uploads, *, then: 
         accepted.append(outcome)
     if wants_json:
         first = accepted[0]
-        return JSONResponse({"detail": "received", "document_id": first.document_id, "revision": first.revision}, 202)
+        return JSONResponse(
+            {
+                "detail": "received",
+                "document_id": first.change.document_id,
+                "revision": first.change.revision,
+                "warnings": list(first.warnings),
+            },
+            202,
+        )
     return RedirectResponse(then, 303)
 
 
@@ -58,14 +80,13 @@ def _read_tags(form: FormData) -> list[str]:
 
 async def _push(
     visit: Visit, uploads: Uploads, file: UploadFile, *, name: str, tag_ids: list[str]
-) -> AcceptedChange | ShownProblem:
+) -> _TakenFile | ShownProblem:
     """Send the document in a file, or return why that is not possible. Other files are sent all the same."""
     parsed = await uploads.parse(file, name=name)
     if isinstance(parsed, FileProblem):
-        detail = f"{file.filename}: {parsed.reason}. Remedy: {parsed.remedy}."
-        return ShownProblem(422, "Unreadable file", detail)
+        return ShownProblem(422, name, describe_file_problem(parsed))
     try:
-        return await visit.api.documents.upload(
+        change = await visit.api.documents.upload(
             parsed.document_id,
             parsed.text,
             # As who uploaded it looks for it. Titles inside of files are often those of templates.
@@ -81,6 +102,7 @@ async def _push(
         )
     except ApiError as error:
         return describe_refusal(error)
+    return _TakenFile(change, tuple(parsed.warnings))
 
 
 def _answer_refusal(request: Request, problem: ShownProblem, *, wants_json: bool) -> Response:

@@ -10,7 +10,8 @@ from kb_client.errors import ApiError, KbClientError
 from kb_console.addresses import DOCUMENTS, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
 from kb_console.documents.bulk_edits import BulkEdit, BulkForm, plan_changes
-from kb_console.documents.document_uploads import take_files
+from kb_console.documents.document_uploads import take_files, upload_values
+from kb_console.documents.error_remedies import REMEDIES
 from kb_console.errors import UnusableForm
 from kb_console.pages import render_page
 from kb_console.paging import ROWS
@@ -38,6 +39,7 @@ router = APIRouter(prefix=OF_ORGANIZATION)
 async def list_documents(
     request: Request,
     visit: Visitor,
+    uploads: Uploads,
     *,
     q: Annotated[str, Query(max_length=200)] = "",
     tag: Annotated[str, Query(max_length=200)] = "",
@@ -86,6 +88,8 @@ async def list_documents(
         stages=OF_STAGE,
         statuses=_statuses(status, in_no_kb=in_no_kb),
         find_entry_id=find_entry_id,
+        remedies=REMEDIES,
+        **upload_values(uploads),
         address_of_sort=lambda by: address_of(sort=by),
         address_first=address_of(),
         address_next=address_of(cursor=found.next_cursor) if found.next_cursor else None,

@@ -18,6 +18,7 @@ from kb_console.knowledge_bases.tag_choices import create_missing_tags, find_mis
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
 from kb_console.text_pieces import TextPiece, cut_at_chunks
+from kb_console.uploads import describe_file_problem
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
 from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
@@ -78,8 +79,7 @@ async def preview_file(request: Request, visit: Visitor, uploads: Uploads) -> HT
             return await _render(request, visit, form, problem=problem)
         parsed = await uploads.parse(file)
     if isinstance(parsed, FileProblem):
-        detail = f"{parsed.reason}. Remedy: {parsed.remedy}."
-        problem = ShownProblem(422, "Unreadable file", detail)
+        problem = ShownProblem(422, "Unreadable file", describe_file_problem(parsed))
         return await _render(request, visit, form, problem=problem)
     read = replace(form, sample=parsed.text[:MAX_SAMPLE_CHARACTERS], sample_document="")
     return await _render(request, visit, read, with_preview=True)

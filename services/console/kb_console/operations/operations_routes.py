@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from kb_console.addresses import OF_ORGANIZATION
 from kb_console.dependencies import Visitor
+from kb_console.documents.error_remedies import REMEDIES
 from kb_console.operations.operation_words import UNUSABLE_BECAUSE, WAITING_FOR
 from kb_console.pages import render_page
 from kb_console.paging import ROWS, Paging
@@ -79,6 +80,7 @@ async def list_failed(
         part="_failed_documents.html",
         found=found,
         names={kb.kb_id: kb.name for kb in kbs.knowledge_bases},
+        remedies=REMEDIES,
         paging=paging,
         q=q,
         address_of_page=lambda page: visit.address(SECTION, "failed", q=q, page=page),

@@ -1,4 +1,4 @@
-// What HTML can't do alone: times in the reader's zone, progress of uploads, copying. No inline handlers, no eval.
+// What HTML can't do alone: times in the reader's zone, copying, charts, passages beside answers. No inline handlers, no eval.
 "use strict";
 
 // Times: the server writes them in UTC, because only the browser knows the zone.
@@ -36,108 +36,6 @@ const addCopyButtons = () => {
 };
 addCopyButtons();
 new MutationObserver(addCopyButtons).observe(document.body, { childList: true, subtree: true });
-
-// Uploads: fetch tells no progress, XMLHttpRequest does. Without a script the form sends all files at once.
-// A browser has six connections to a host: the list of the page needs one while files are sent.
-const UPLOADS_AT_ONCE = 3;
-const uploads = document.getElementById("uploads");
-const unsent = [];
-const followed = new Map();
-let sending = 0;
-document.getElementById("upload")?.addEventListener("submit", (event) => {
-  event.preventDefault();
-  const form = event.target;
-  for (const input of form.querySelectorAll("input[type=file]")) {
-    // Of a folder, files that its owner does not see are left out.
-    for (const file of input.files) if (!/(^|\/)\./.test(file.webkitRelativePath)) unsent.push(new Upload(form, file));
-    input.value = "";
-  }
-  uploads.tabIndex = 0;
-  sendNext();
-});
-
-class Upload {
-  constructor(form, file) {
-    this.action = form.action;
-    this.body = new FormData(form);
-    this.body.set("file", file);
-    if (file.webkitRelativePath) this.body.set("path", file.webkitRelativePath);
-    this.name = document.createElement("bdi");
-    this.name.textContent = file.webkitRelativePath || file.name;
-    this.bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
-    this.bar.setAttribute("aria-label", `Upload of ${file.name}`);
-    this.outcome = document.createElement("span");
-    this.item = document.createElement("li");
-    this.item.append(this.name, " ", this.bar, " ", this.outcome);
-    uploads.append(this.item);
-  }
-
-  send() {
-    const request = new XMLHttpRequest();
-    request.upload.onprogress = (step) => (this.bar.value = step.total ? step.loaded / step.total : 0);
-    request.upload.onload = () => (this.outcome.textContent = "being read");
-    request.onloadend = () => {
-      sending -= 1;
-      this.bar.remove();
-      let answer = {};
-      try { answer = JSON.parse(request.responseText); } catch { /* not from the console */ }
-      this.show(answer.detail ?? `failed (${request.status || "no connection"})`, request.status === 202 ? "badge busy" : "problem");
-      if (request.status === 202) followed.set(answer.document_id, { upload: this, revision: answer.revision, checksLeft: 300 });
-      sendNext();
-    };
-    request.open("POST", this.action);
-    request.setRequestHeader("Accept", "application/json");
-    request.send(this.body);
-  }
-
-  show(words, kind) {
-    this.outcome.textContent = words;
-    this.outcome.className = kind;
-    tellUploads();
-  }
-
-  link(address) {
-    if (this.name.parentElement === this.item) {
-      const link = document.createElement("a");
-      this.name.replaceWith(link);
-      link.append(this.name);
-    }
-    this.name.parentElement.href = address;
-  }
-}
-
-function sendNext() {
-  while (sending < UPLOADS_AT_ONCE && unsent.length) {
-    sending += 1;
-    unsent.shift().send();
-  }
-}
-
-function tellUploads() {
-  const count = (kind) => uploads.querySelectorAll(kind).length;
-  const files = uploads.children.length;
-  const problems = count(".problem") + count(".bad");
-  document.getElementById("upload-progress").textContent = `${count(".good")} of ${files} ${files === 1 ? "file" : "files"} indexed${problems ? `, ${problems} with a problem` : ""}.`;
-}
-
-// Until each uploaded document has its final state: a filter or a page of the list may hide it.
-if (uploads) setInterval(followUploads, 1500);
-
-async function followUploads() {
-  const asked = [...followed].slice(0, 50);
-  if (document.hidden || !asked.length) return;
-  const query = new URLSearchParams(asked.map(([id, { revision }]) => ["uploaded", `${id}:${revision}`]));
-  const answer = await fetch(`${uploads.dataset.states}?${query}`).catch(() => null);
-  for (const state of answer?.ok ? await answer.json() : []) {
-    const { upload } = followed.get(state.document_id) ?? {};
-    if (!upload) continue;
-    upload.show(state.words, `badge ${state.tone}`);
-    if (state.address) upload.link(state.address);
-    if (state.is_final) followed.delete(state.document_id);
-  }
-  for (const [id, each] of asked) if (--each.checksLeft === 0) followed.delete(id);
-  document.body.dispatchEvent(new Event("uploaded"));
-}
 
 // Charts: stacked bars of a table's body. The first column has the days, cells with `data-value` the amounts.
 for (const place of document.querySelectorAll("[data-chart]")) drawChart(place, document.getElementById(place.dataset.chart));
@@ -243,7 +141,9 @@ const keptQuestion = `question of ${location.pathname}`;
 if (question && !question.value) question.value = sessionStorage.getItem(keptQuestion) ?? "";
 question?.addEventListener("input", () => sessionStorage.setItem(keptQuestion, question.value));
 document.addEventListener("submit", (event) => {
-  if (event.target.getAttribute("action") === "/console/sign-out") sessionStorage.clear();
+  if (event.target.getAttribute("action") !== "/console/sign-out") return;
+  sessionStorage.clear();
+  indexedDB.deleteDatabase("kb-console");
 });
 
 // Answers: the address is that of the conversation or the run as soon as it has begun; saving the form beside keeps it.
