@@ -23,7 +23,7 @@ def test_a_curator_writes_an_entry_runs_a_source_and_sees_the_entry_cited(
     page.locator("textarea[name=content]").fill("The night shift of the workshop begins at ten in the evening.")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#live .badge")).to_have_text("searchable")
-    expect(page.get_by_text("1 chunk", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 passage", exact=True)).to_be_visible()
     assert_accessible(page)
     entry = page.url.partition("?")[0]
 

@@ -54,6 +54,7 @@ def test_a_newcomer_creates_a_knowledge_base_uploads_a_file_and_finds_its_passag
     keys.press(page.get_by_role("link", name="Create", exact=True))
     keys.write(page.get_by_label("Name"), "Cellar")
     keys.write(page.get_by_label("Tags", exact=True).or_(page.get_by_label("Other tags")), "cellar")
+    keys.press(page.locator("summary", has_text="How texts are split"))
     keys.go_to(page.get_by_label("Chunker"))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")

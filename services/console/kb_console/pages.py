@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from kb_console import figures, status_words
 from kb_console.addresses import page_address
+from kb_console.field_words import field_words
 from kb_console.header_count import find_header_count
 from kb_console.navigation import NAVIGATION, PRODUCT_NAME
 from kb_console.passage_markup import render_passage
@@ -70,6 +71,7 @@ def _create_environment() -> Environment:
         is_unfinished=status_words.is_unfinished,
         mark_words=mark_words,
         render_passage=render_passage,
+        field_words=field_words,
         language_of=status_words.language_of,
         job_words=status_words.OF_JOB,
         cancellable_jobs=status_words.CANCELLABLE_JOBS,

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from kb_client.errors import ApiError, CallTimedOut, KbClientError, UnexpectedAnswer, UnusableHeader
 from kb_console.errors import UnusableForm
+
+_CHANGE_FIELDS: Final = "Change these fields and send the form again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ def describe_problem(error: KbClientError) -> ShownProblem:
         return ShownProblem(
             error.status,
             (error.slug or f"status {error.status}").replace("-", " ").capitalize(),
-            error.detail,
+            # The sentence of the API names its fields, which the list below it has in words.
+            _CHANGE_FIELDS if error.slug == "validation-error" and error.fields else error.detail,
             {each.field: each.message for each in error.fields},
             error.request_id,
             error.retry_after_s,
@@ -42,7 +46,7 @@ def describe_problem(error: KbClientError) -> ShownProblem:
 
 def unusable_form(fields: Mapping[str, str]) -> ShownProblem:
     """Return the problem of a form with values that can't be sent."""
-    return ShownProblem(422, "Validation error", "Change the marked fields and send the form again.", fields)
+    return ShownProblem(422, "Validation error", _CHANGE_FIELDS, fields)
 
 
 def describe_refusal(error: UnusableForm | KbClientError) -> ShownProblem:

@@ -52,7 +52,7 @@ OF_SOURCE_RUN: Final[Mapping[str, StatusWords]] = {
     "error": StatusWords("error", "bad"),
 }
 OF_JOB: Final[Mapping[str, str]] = {
-    "scan": "Looking for documents after a change",
+    "scan": "Finding the documents with its tags",
     "reindex": "Indexing all documents again",
     "retry_failed": "Trying failed documents again",
     "resume": "Continuing after the pause",

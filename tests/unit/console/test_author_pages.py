@@ -17,8 +17,8 @@ async def test_the_first_steps_say_what_is_done_already(reader: httpx.AsyncClien
     api.answers["GET /knowledge-bases"] = {"knowledge_bases": [], "total_count": 0}
     api.answers["GET /documents"]["total_count"] = 12
     steps = (await reader.get(f"{ORG}/knowledge-bases")).text
-    assert "done: 12 documents" in steps
-    for command in ("kb docs push", "kb kb create", "kb ask", "$BASE/documents/leave", "$BASE/runs"):
+    assert "12 documents are here already" in steps
+    for command in ("kb docs push", "kb ask", "$BASE/documents/leave", "$BASE/runs"):
         assert command in steps
     api.refuse("GET /documents", 403, "key-limited")
     assert "First steps" in (await reader.get(f"{ORG}/knowledge-bases")).text
@@ -148,3 +148,49 @@ async def test_a_list_says_that_it_is_loading_while_its_filter_waits(reader: htt
     shown = (await reader.get(page)).text
     form = shown[shown.index("<search>") : shown.index("</search>")]
     assert 'class="awaited" aria-hidden="true">loading …</span></form>' in form
+
+
+async def test_a_name_is_enough_for_a_knowledge_base(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    await reader.post(f"{ORG}/knowledge-bases", data={"name": "Pump manuals", "text_analyzer": "detected"})
+    created = api.bodies["POST /knowledge-bases"]
+    assert (created["tag_ids"], created["text_analyzer"]) == (["pump-manuals"], "lucene.standard")
+    assert api.bodies["POST /tags"]["tag_id"] == "pump-manuals"
+
+
+async def test_a_knowledge_base_does_not_get_the_documents_of_a_tag_that_was_not_chosen(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["GET /tags"]["tags"][0]["tag_id"] = "hr"
+    await reader.post(f"{ORG}/knowledge-bases", data={"name": "HR"})
+    [tag_id] = api.bodies["POST /knowledge-bases"]["tag_ids"]
+    assert re.fullmatch("hr-[0-9a-f]{6}", tag_id)
+
+
+async def test_the_language_of_the_preview_is_that_of_the_knowledge_base(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    api.answers["POST /knowledge-bases/preview"]["suggested_text_analyzer"] = "lucene.german"
+    form = {"name": "Handbuch", "text_analyzer": "detected", "sample": "Der Urlaub."}
+    assert "<strong>German</strong>" in (await reader.post(f"{ORG}/knowledge-bases/preview", data=form)).text
+    await reader.post(f"{ORG}/knowledge-bases", data=form)
+    assert api.bodies["POST /knowledge-bases"]["text_analyzer"] == "lucene.german"
+    await reader.post(f"{ORG}/knowledge-bases", data=form | {"text_analyzer": "lucene.french"})
+    assert api.bodies["POST /knowledge-bases"]["text_analyzer"] == "lucene.french", "a choice is kept"
+
+
+async def test_a_preview_of_a_long_file_says_that_it_is_cut_and_estimates_the_whole(
+    reader: httpx.AsyncClient, api: FakeApi
+) -> None:
+    preview = api.answers["POST /knowledge-bases/preview"]
+    chunk = {"content": "x", "token_count": 9, "context": "", "heading_path": [], "page_start": None, "page_end": None}
+    chunks = [chunk | {"chunk_index": n, "start": n * 500, "end": n * 500 + 500, "chunk_type": "text"} for n in (0, 1)]
+    cost = {"embedding_count": 2, "cached_count": 0, "spus": 2, "usd": 0.0, "is_exact": True, "is_truncated": False}
+    preview["text"] = {"chunks": chunks, "chunk_count": 2, "min_tokens": 9, "mean_tokens": 9, "max_tokens": 9, **cost}
+    files = {"sample_file": ("long.txt", b"word " * 40_000)}
+    page = (await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data={"name": "x"}, files=files)).text
+    # The preview shows 500 characters a passage.
+    assert "<h2>About 400 passages</h2>" in page
+    assert "a long text of " in page
+    short = {"sample_file": ("short.txt", b"word " * 4)}
+    page = (await reader.post(f"{ORG}/knowledge-bases/preview/uploads", data={"name": "x"}, files=short)).text
+    assert ("About" in page, "a long text" in page) == (False, False)

@@ -125,7 +125,7 @@ async def test_a_deletion_is_confirmed_with_its_numbers_and_says_what_was_refuse
 ) -> None:
     assert (await reader.post(f"{DOCUMENTS}/selected")).status_code == 422
     confirm = (await reader.post(f"{DOCUMENTS}/selected", data={"document_id": DOCUMENT_ID})).text
-    assert "1 document with 31 chunks in 1 knowledge base" in confirm
+    assert "1 document with 31 passages in 1 knowledge base" in confirm
     assert BATCH not in api.calls
     problem = {"type": "reserved-id", "title": "t", "status": 422, "detail": "It is an entry."}
     api.answers[BATCH]["outcomes"] = [

@@ -223,8 +223,8 @@ async def test_a_preview_shows_chunks_and_what_they_repeat(reader: httpx.AsyncCl
     api.answers["POST /knowledge-bases/preview"]["text"] = {"chunks": chunks, **cost, **sizes}
     form = {"name": "x", "sample": "One two. Three.", "new_tags": "not-yet"}
     part = (await reader.post(f"{ORG}/knowledge-bases/preview", data=form, headers=PARTIAL)).text
-    assert '<mark class="c0" title="chunk 0, 2 tokens">One </mark>' in part
-    both = "chunk 0, 2 tokens; chunk 1, 2 tokens, repeats 4 characters of the one before, A"
+    assert '<mark class="c0" title="passage 0, 2 tokens">One </mark>' in part
+    both = "passage 0, 2 tokens; passage 1, 2 tokens, repeats 4 characters of the one before, A"
     assert f'<mark class="c1 overlap" title="{both}">two.</mark>' in part
     page = await reader.post(f"{ORG}/knowledge-bases/preview", data=form)
     assert (page.status_code, 'value="not-yet"' in page.text, "<mark" in page.text) == (200, True, True)

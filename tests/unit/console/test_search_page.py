@@ -127,3 +127,23 @@ def test_samples_make_the_same_call() -> None:
     assert [ast.literal_eval(each) for each in call.args] == [KB_ID, search.query]
     assert {each.arg: ast.literal_eval(each.value) for each in call.keywords} == arguments
     assert f'kb_id: "{KB_ID}"' in samples["TypeScript"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("beyond_page", "Ask for more results"), ("below_min_score", "Lower the minimum score"),
+     ("filtered_out", "these filters: Dated from, year.")],
+)  # fmt: skip
+async def test_why_a_document_is_absent_is_said_in_the_words_of_the_page(
+    reader: httpx.AsyncClient, api: FakeApi, reason: str, words: str
+) -> None:
+    explained = api.answers[f"{SEARCH}/explain"]
+    explained |= {
+        "reason": reason,
+        "detail": "Raise top_k.",
+        "filtered_out_by": ["upload_date_from", "metadata_filter.year"],
+    }
+    page = (await reader.get(f"{KB}/search?q=leave&absent=handbook.pdf")).text
+    assert words in page
+    assert "top_k" not in page[page.index('class="explained"') : page.index("How the document got here")]
+    assert "<bdi>handbook.pdf</bdi>" in page

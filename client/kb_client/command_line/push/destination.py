@@ -3,20 +3,18 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kb_client.command_line.counts import count_documents
 from kb_client.command_line.creation import suggest_analyzer, tags_created
 from kb_client.command_line.knowledge_base_names import find_by_name, find_knowledge_base
 from kb_client.command_line.unusable_request import UnusableRequest
+from kb_client.own_tag import digest_name, tag_named
 from kb_client.unset import UNSET
 
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
     from kb_contracts.api.knowledge_bases import KnowledgeBaseView
-
-_TAG_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +84,11 @@ def create_knowledge_base(
     return replace(destination, kb_id=created.kb_id), sentences
 
 
-def tag_named(name: str) -> str:
-    """Return the id of the tag of a knowledge base that a push creates: the words of its name."""
-    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_TAG_CHARACTERS].strip("-")
-    # Without Latin letters nothing is left.
-    return words or f"kb-{_digest(name)}"
-
-
 def _choose_tag(client: "Client", name: str) -> str:
     """Return a tag for a new knowledge base: the one of its name, unless another knowledge base has that one."""
     own = tag_named(name)
     used = any(each.tag_id == own and each.knowledge_base_count for each in client.tags.list.iterate(name_search=own))
-    return f"{own}-{_digest(name)}" if used else own
-
-
-def _digest(name: str) -> str:
-    return sha256(name.encode()).hexdigest()[:12]
+    return f"{own}-{digest_name(name)}" if used else own
 
 
 def _find_existing(client: "Client", kb: str) -> "KnowledgeBaseView | None":

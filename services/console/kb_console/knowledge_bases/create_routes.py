@@ -1,22 +1,28 @@
 """Creation of a knowledge base, with a preview of its passages and of its cost."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import UploadFile
 
-from kb_client import AsyncClient
 from kb_client.errors import ApiError, KbClientError
 from kb_client.files.file_problem import FileProblem
 from kb_console.addresses import LIST, OF_ORGANIZATION
 from kb_console.dependencies import Uploads, Visit, Visitor
+from kb_console.documents.document_choices import find_document_id
 from kb_console.errors import UnusableForm
-from kb_console.knowledge_bases.knowledge_base_form import ANALYZERS, CHUNKERS, KnowledgeBaseForm
-from kb_console.knowledge_bases.tag_choices import create_missing_tags, find_missing_tags, list_tag_choices
+from kb_console.knowledge_bases.knowledge_base_form import ANALYZERS, CHUNKERS, DETECTED, KnowledgeBaseForm
+from kb_console.knowledge_bases.tag_choices import (
+    choose_own_tag,
+    create_missing_tags,
+    find_missing_tags,
+    list_tag_choices,
+)
 from kb_console.pages import render_page
 from kb_console.problems import ShownProblem, describe_refusal
+from kb_console.status_words import language_of
 from kb_console.text_pieces import TextPiece, cut_at_chunks
 from kb_console.uploads import describe_file_problem
 from kb_contracts.api.previews import KnowledgeBasePreview, PreviewedChunkView
@@ -43,14 +49,28 @@ async def show_form(
 async def create(request: Request, visit: Visitor) -> Response:
     form = await _read_form(request)
     try:
-        arguments = form.creation()
-        await create_missing_tags(visit.api, form.typed_tags())
+        arguments = (await _complete(visit, form)).creation()
+        await create_missing_tags(visit.api, arguments["tag_ids"])
         # The same form sent twice, as by Back and Create, makes one knowledge base.
         client = visit.api.with_options(idempotency_key=form.idempotency_key)
         created = await client.knowledge_bases.create(**arguments)
     except (UnusableForm, ApiError) as error:
         return await _render(request, visit, form, problem=describe_refusal(error))
     return RedirectResponse(visit.address(LIST, created.kb_id, done="created"), 303)
+
+
+async def _complete(visit: Visit, form: KnowledgeBaseForm) -> KnowledgeBaseForm:
+    """Return the form with a tag and a language where none was chosen.
+
+    Raises:
+        UnusableForm: a value of the preview, which knows the language, can't be used.
+    """
+    if not form.all_tags() and form.name.strip():
+        form = replace(form, new_tags=await choose_own_tag(visit.api, form.name.strip()))
+    if form.text_analyzer != DETECTED:
+        return form
+    preview = (await _preview(visit, form)).preview
+    return replace(form, text_analyzer="lucene.standard" if preview is None else preview.suggested_text_analyzer)
 
 
 async def _read_form(request: Request) -> KnowledgeBaseForm:
@@ -65,8 +85,8 @@ async def preview(request: Request, visit: Visitor) -> HTMLResponse:
     if "hx-request" not in request.headers:
         # The button of the form, without a script.
         return await _render(request, visit, form, with_preview=True)
-    shown = await _preview(visit.api, form)
-    return render_page(request, "_preview.html", preview=shown.preview, pieces=shown.pieces())
+    shown = await _preview(visit, form)
+    return render_page(request, "_preview.html", **shown.values())
 
 
 @router.post("/knowledge-bases/preview/uploads")
@@ -81,8 +101,20 @@ async def preview_file(request: Request, visit: Visitor, uploads: Uploads) -> HT
     if isinstance(parsed, FileProblem):
         problem = ShownProblem(422, "Unreadable file", describe_file_problem(parsed))
         return await _render(request, visit, form, problem=problem)
-    read = replace(form, sample=parsed.text[:MAX_SAMPLE_CHARACTERS], sample_document="")
+    sample = parsed.text[:MAX_SAMPLE_CHARACTERS]
+    read = replace(form, sample=sample, sample_document="", sample_characters=str(len(parsed.text)))
     return await _render(request, visit, read, with_preview=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CutPreview:
+    """The part of a text that a preview shows."""
+
+    shown_characters: int
+    characters: int
+    expected_chunks: int
+    """Number of passages that the whole text will have."""
+    is_estimated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +123,25 @@ class ShownPreview:
 
     preview: KnowledgeBasePreview | None = None
     text: str = ""
+    characters: int = 0
+    """Length of the whole text, of which `text` may be the beginning."""
+    is_stored: bool = False
+    """True if the text is that of a document, which the API has split as a whole, or up to its own limit."""
+
+    def values(self) -> dict[str, Any]:
+        """Return what the preview is rendered with."""
+        return {"preview": self.preview, "pieces": self.pieces(), "cut": self._cut()}
+
+    def _cut(self) -> CutPreview | None:
+        """Return what is shown of a long text, and how many passages the whole has; None if it is the whole."""
+        made = None if self.preview is None else self.preview.text
+        if made is None or not made.chunks or not (made.is_truncated or len(self.text) < self.characters):
+            return None
+        if self.is_stored and not made.is_truncated:
+            return CutPreview(len(self.text), self.characters, made.chunk_count, is_estimated=False)
+        # The chunks that are shown say what a chunk takes of the text.
+        expected = round(len(made.chunks) * self.characters / made.chunks[-1].end)
+        return CutPreview(len(self.text), self.characters, expected, is_estimated=True)
 
     def pieces(self) -> list[TextPiece]:
         if self.preview is None or self.preview.text is None:
@@ -103,22 +154,25 @@ class ShownPreview:
         return cut_at_chunks(self.text, spans)
 
 
-async def _preview(api: AsyncClient, form: KnowledgeBaseForm) -> ShownPreview:
+async def _preview(visit: Visit, form: KnowledgeBaseForm) -> ShownPreview:
+    api = visit.api
     # Tags that were typed need not exist yet, and then have no documents.
     missing = await find_missing_tags(api, form.typed_tags())
     sample, tags = form.sample[:MAX_SAMPLE_CHARACTERS], [tag for tag in form.all_tags() if tag not in missing]
     preview = api.knowledge_bases.preview
-    if document_id := form.sample_document.strip():
+    if document_id := await find_document_id(visit, form.sample_document.strip(), field="sample_document"):
         shown, text = await run_two_or_cancel(
             preview(**form.settings(), document_id=document_id, tag_ids=tags or None, limit=_SHOWN_CHUNKS),
             api.documents.get_text(document_id, end=MAX_SAMPLE_CHARACTERS),
         )
-        return ShownPreview(shown, text.text)
+        return ShownPreview(shown, text.text, text.length, is_stored=True)
     if not sample.strip() and not tags:
         return ShownPreview()
     text_or_none = sample if sample.strip() else None
     shown = await preview(**form.settings(), text=text_or_none, tag_ids=tags or None, limit=_SHOWN_CHUNKS)
-    return ShownPreview(shown, sample)
+    # The beginning of a file, until it is changed.
+    whole = int(form.sample_characters) if form.sample_characters.isdecimal() else 0
+    return ShownPreview(shown, sample, whole if len(sample) == MAX_SAMPLE_CHARACTERS else len(sample))
 
 
 def _start_with_overlap(text: str, chunk: PreviewedChunkView) -> int:
@@ -143,7 +197,7 @@ async def _render(
     shown = ShownPreview()
     if with_preview:
         try:
-            shown = await _preview(visit.api, form)
+            shown = await _preview(visit, form)
         except (UnusableForm, KbClientError) as error:
             problem = describe_refusal(error)
     return render_page(
@@ -154,8 +208,10 @@ async def _render(
         choices=tags,
         models=models.embedding_models,
         chunkers=[(name, f"{name}: {about}") for name, about in CHUNKERS.items()],
-        analyzers=[(name, name.removeprefix("lucene.")) for name in ANALYZERS],
+        analyzers=[
+            (DETECTED, "that of the text beside, or of the documents"),
+            *((name, language_of(name)) for name in ANALYZERS),
+        ],
         problem=problem,
-        preview=shown.preview,
-        pieces=shown.pieces(),
+        **shown.values(),
     )

@@ -20,6 +20,7 @@ CHUNKERS: Final = {
     "sdpm": "as semantic, for texts that return to their subjects",
     "late": "vectors that know the whole text, where its model is installed",
 }
+DETECTED: Final = "detected"
 ANALYZERS: Final = tuple(get_args(TextAnalyzer))
 assert tuple(CHUNKERS) == get_args(ChunkerName)
 
@@ -36,7 +37,8 @@ class KnowledgeBaseForm:
     """Empty: the default of the deployment, as below."""
     chunk_overlap: str = ""
     embedding_model: str = ""
-    text_analyzer: str = "lucene.standard"
+    text_analyzer: str = DETECTED
+    """Analyzer, or `DETECTED`: that of the language of the sample, or of the documents with the tags."""
     coalesce_neighbors: str = "0"
     min_score: str = ""
     max_chunks_per_document: str = ""
@@ -49,7 +51,9 @@ class KnowledgeBaseForm:
     sample: str = ""
     """Text for the preview."""
     sample_document: str = ""
-    """Id of a stored document for the preview, instead of a text."""
+    """Name or id of a stored document for the preview, instead of a text."""
+    sample_characters: str = ""
+    """Length of the text of a file, of which `sample` may be the beginning."""
     idempotency_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """Key with which a form that is sent twice creates one knowledge base."""
 

@@ -1,10 +1,12 @@
 """Tags to choose from in forms, and tags that were typed."""
 
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from kb_client import AsyncClient
+from kb_client.own_tag import tag_named
 from kb_contracts.api.tags import TagView
 from kb_contracts.reserved_ids import is_reserved_tag_id
 
@@ -33,6 +35,14 @@ async def find_missing_tags(api: AsyncClient, tag_ids: Collection[str]) -> list[
         async for tag in api.tags.list.iterate():
             missing.pop(tag.tag_id, None)
     return list(missing)
+
+
+async def choose_own_tag(api: AsyncClient, name: str) -> str:
+    """Return a tag for a knowledge base that was given none: the words of its name, and no tag that documents have."""
+    own = tag_named(name)
+    if await find_missing_tags(api, [own]):
+        return own
+    return f"{own}-{secrets.token_hex(3)}"
 
 
 async def create_missing_tags(api: AsyncClient, tag_ids: Collection[str]) -> None:

@@ -11,9 +11,12 @@ from kb_client import AsyncClient
 from kb_client.errors import ApiError
 from kb_client.unset import UNSET
 from kb_console.addresses import OF_ORGANIZATION
-from kb_console.dependencies import Settings, Visitor
+from kb_console.dependencies import Settings, Visit, Visitor
+from kb_console.documents.document_choices import find_document_id
+from kb_console.errors import UnusableForm
 from kb_console.pages import is_partial, render_page
 from kb_console.problems import ShownProblem, describe_refusal
+from kb_console.search.absence_words import explain_in_words
 from kb_console.search.code_samples import ShownSearch, list_samples
 from kb_console.search.search_options import (
     MODES,
@@ -60,13 +63,15 @@ async def search(
     compared: GivenComparison,
     absent: Annotated[str, Query(max_length=200)] = "",
 ) -> HTMLResponse:
+    document_id, unnamed = await _find_absent(visit, absent.strip(), kb_id=kb_id)
     (kb, choices), outcome, other_kb = await run_three_or_cancel(
         _read_choices(visit.api, kb_id, with_choices=not is_partial(request)),
-        _search(visit.api, kb_id, options=options, compared=compared, absent=absent.strip()),
+        _search(visit.api, kb_id, options=options, compared=compared, absent=document_id),
         _read_other(visit.api, compared),
     )
     shown = ShownSearch(settings.base_url, visit.session.organization_id, kb_id, options.q, options.arguments())
-    problem = outcome.problem
+    problem = outcome.problem or unnamed
+    explained = outcome.explained
     return render_page(
         request,
         "search.html",
@@ -78,6 +83,7 @@ async def search(
         problem=problem,
         compared=compared,
         absent=absent,
+        explanation=None if explained is None else explain_in_words(explained),
         equal=find_equal_hits(outcome.found, outcome.other),
         samples=list_samples(shown),
         **choices,
@@ -116,6 +122,14 @@ async def search_several(
         **_form_values(options),
         **_result_values(found),
     )
+
+
+async def _find_absent(visit: Visit, typed: str, *, kb_id: str) -> tuple[str, ShownProblem | None]:
+    """Return the id of the document that should be among the results, or why its name names none."""
+    try:
+        return await find_document_id(visit, typed, field="document", kb_id=kb_id), None
+    except UnusableForm as error:
+        return "", describe_refusal(error)
 
 
 async def _search(

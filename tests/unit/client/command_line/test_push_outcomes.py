@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from kb_client.command_line.output import visible
-from kb_client.command_line.push.destination import tag_named
 from kb_client.command_line.push.report import FileOutcome, OutcomeKind, PushReport, summarize
 from kb_client.command_line.push.send import judge
 from kb_client.files.file_problem import FileProblem
+from kb_client.own_tag import tag_named
 from kb_contracts.api.documents import DocumentView
 from kb_contracts.identifiers import is_identifier
 from kb_contracts.metadata import MetadataWarning
