@@ -11,9 +11,11 @@ from kb_console.administration.organization_settings import SETTINGS, refuse_wit
 from kb_console.dependencies import Visitor
 from kb_console.pages import render_page
 from kb_console.paging import ROWS
+from kb_shared.concurrency.concurrent_tasks import run_two_or_cancel
 
 AUDIT: Final = "audit"
 TAB: Final = "Audit log"
+_MOST_KEYS: Final = 100
 _OUTCOMES: Final = [("", "any"), ("succeeded", "succeeded"), ("refused", "refused"), ("failed", "failed")]
 
 router = APIRouter(prefix=f"{OF_ORGANIZATION}/{SETTINGS}/{AUDIT}")
@@ -40,22 +42,28 @@ async def list_entries(
         "since": since or None,
         "until": until or None,
     }
-    found = await visit.api.audit.list(
-        key_id=key or None,
-        operation=operation or None,
-        outcome=outcome or None,
-        since=_begin(since) if since else None,
-        # The day itself belongs to it.
-        until=_begin(until) + timedelta(days=1) if until else None,
-        cursor=cursor or None,
-        limit=ROWS,
+    found, keys = await run_two_or_cancel(
+        visit.api.audit.list(
+            key_id=key or None,
+            operation=operation or None,
+            outcome=outcome or None,
+            since=_begin(since) if since else None,
+            # The day itself belongs to it.
+            until=_begin(until) + timedelta(days=1) if until else None,
+            cursor=cursor or None,
+            limit=ROWS,
+        ),
+        visit.api.api_keys.list(limit=_MOST_KEYS),
     )
+    names = {each.key_id: each.name for each in keys.api_keys}
     return render_page(
         request,
         "audit.html",
         part="_audit.html",
         found=found,
         key=key,
+        # One that is not listed, such as that of the deployment, is kept by its id.
+        keys=[("", "any"), *({key: key} | names if key else names).items()],
         operation=operation,
         outcome=outcome,
         since=since,

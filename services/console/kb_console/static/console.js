@@ -49,12 +49,14 @@ function drawChart(place, body) {
   const sums = labels.map((_, last) => rows.map((row) => amounts(row).slice(0, last + 1).reduce((sum, each) => sum + each, 0)));
   const colours = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#9c755f", "#76b7b2"];
   const ink = getComputedStyle(document.body).color;
+  // As the texts of pages: thin spaces between thousands.
+  const asText = (amount) => amount.toLocaleString("en").replaceAll(",", "\u202f");
   const axis = { stroke: ink, grid: { stroke: ink, width: 0.2 }, ticks: { show: false } };
   const bars = uPlot.paths.bars({ size: [0.8, 60] });
   const series = labels.map((label, at) => ({ label, fill: colours[at % colours.length], stroke: colours[at % colours.length], width: 0, paths: bars, points: { show: false } }));
   const size = () => ({ width: Math.max(place.clientWidth, 200), height: 220 });
   const chart = new uPlot({
-    ...size(), series: [{}, ...series.reverse()], axes: [{ ...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(5, 10)) }, axis], cursor: { show: false }, legend: { live: false },
+    ...size(), series: [{}, ...series.reverse()], axes: [{ ...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(5, 10)) }, { ...axis, values: (_, amounts) => amounts.map(asText) }], cursor: { show: false }, legend: { live: false },
     tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
     scales: { x: { range: (_, from, to) => [from - 43200, to + 43200] }, y: { range: (_, __, most) => [0, most || 1] } },
   }, [days, ...sums.reverse()], place);
