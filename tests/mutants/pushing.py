@@ -69,8 +69,14 @@ MUTANTS: Final = (
     Mutant(
         "problems-quote-the-error-of-a-library",
         _PROCESS,
-        old="({type(error).__name__})",
-        new="({error!r})",
+        old="""\
+    except Exception:  # noqa: BLE001  # libraries raise anything on damaged files
+        return _problem(f"it can't be read as a {path.suffix.lower()} file: it may be damaged", _DAMAGED)
+""",
+        new="""\
+    except Exception as error:  # noqa: BLE001  # libraries raise anything on damaged files
+        return _problem(f"it can't be read as a {path.suffix.lower()} file: {error!r}", _DAMAGED)
+""",
         caught_by=in_file(_HOSTILE, "test_a_problem_repeats_nothing_of_the_file"),
     ),
     Mutant(
