@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -151,7 +152,8 @@ def sign_in(page: Page, console: ConsoleUnderTest) -> None:
     page.goto(f"{console.base_url}/console/")
     page.get_by_label("API key").fill(console.api_key)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    # On a phone it is in the menu.
+    expect(page.get_by_role("button", name=re.compile("^(Sign out|Menu)$"))).to_be_visible()
 
 
 def assert_accessible(page: Page) -> None:

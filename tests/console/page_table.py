@@ -31,6 +31,7 @@ PAGES: Final = (
     ),
     ListedPage("search-empty", _KB + "/search"),
     ListedPage("search-several", "/search?q=pump"),
+    ListedPage("help", "/help"),
     ListedPage("settings-of-knowledge-base", _KB + "/settings"),
     ListedPage("tool-schema", _KB + "/tool"),
     ListedPage("delete", _KB + "/delete"),

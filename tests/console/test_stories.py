@@ -223,6 +223,25 @@ def test_without_a_script_one_can_read_search_create_and_delete(
     context.close()
 
 
+def test_on_a_phone_the_pages_are_behind_a_menu(browser: Browser, console: ConsoleUnderTest, pumps: str) -> None:
+    assert pumps
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    sign_in(page, console)
+    menu, usage = page.get_by_role("button", name="Menu"), page.get_by_role("link", name="Usage")
+    expect(usage).to_be_hidden()
+    menu.press("Enter")
+    expect(usage).to_be_visible()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(usage).to_be_hidden()
+    menu.click()
+    usage.click()
+    expect(page.get_by_role("heading", name="Usage")).to_be_visible()
+    context.close()
+
+
 @pytest.mark.long
 def test_without_a_script_files_are_uploaded_and_found(
     browser: Browser, console: ConsoleUnderTest, pumps: str, tmp_path: Path
