@@ -178,7 +178,7 @@ document.getElementById("choice")?.addEventListener("change", () => {
     if (["with", "kb", "model", "document"].includes(name) && value) chosen.append(name, value);
   }
   history.replaceState(null, "", `?${chosen}`);
-  const names = [...[...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent), ...chosen.getAll("document")];
+  const names = [...[...document.querySelectorAll("#choice option:checked:not([value='']), #choice :checked + bdi")].map((each) => each.textContent), ...chosen.getAll("model"), ...chosen.getAll("document")];
   if (!["with", "kb", "document"].some((name) => chosen.has(name))) names.push("all knowledge bases");
   document.getElementById("chosen").textContent = names.join(", ");
 });
