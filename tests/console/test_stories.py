@@ -96,7 +96,7 @@ def test_a_newcomer_comes_from_a_pdf_to_the_passage_that_was_found(
     passage = page.locator(".bands .cited")
     expect(passage).to_contain_text("Error E41")
     assert passage.evaluate("node => node === document.activeElement")
-    expect(passage).to_contain_text("page 1 to 2")
+    expect(passage).to_contain_text("page 2")
     assert_accessible(page)
 
 
