@@ -30,7 +30,7 @@ from kb_shared.mongo.database import Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.vectors import document_of
 
-VECTOR_WEIGHTS = (0.0, 0.01, 0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
+VECTOR_WEIGHTS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.5, 1.8, 2.0, 2.3, 2.6, 3.0, 4.0)
 """Beside 1 for the text leg: only their ratio counts."""
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5)
 """Weights of the support by other chunks of a document that are compared."""

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 _FOUND_CHUNKS: Final = "services/search/kb_search/store/found_chunks.py"
 _SNAPSHOT: Final = "services/search/kb_search/retrieval/snapshot.py"
+_FUSION: Final = "services/search/kb_search/retrieval/fusion.py"
 _SELECTION: Final = "services/search/kb_search/retrieval/selection.py"
 
 _TESTS: Final = "tests/integration/search"
@@ -17,6 +18,20 @@ _SEARCH_INDEX: Final = "services/search/kb_search/retrieval/search_index.py"
 _SPELLINGS: Final = "shared/kb_shared/text/spellings.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "the-only-chunk-counts-as-unrelated",
+        _FUSION,
+        old="    zero = _UNRELATED + (best_first[-1] - _UNRELATED) * len(best_first) / _DEPTH\n",
+        new="    zero = best_first[-1]\n",
+        caught_by=in_file(f"{_UNIT}/test_fusion.py", "test_the_only_chunk_is_not_taken_for_an_unrelated_one"),
+    ),
+    Mutant(
+        "words-that-every-text-has-make-a-match",
+        _QUERY,
+        old="        text = kept = leave_out_function_words(self.text)\n",
+        new="        text = kept = self.text\n",
+        caught_by=in_file(f"{_UNIT}/test_function_words.py", "test_a_question_is_searched_for_by_what_it_asks_about"),
+    ),
     Mutant(
         "equals-of-the-last-chunk-are-cut-off",
         _LEGS,

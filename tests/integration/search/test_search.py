@@ -8,7 +8,7 @@ import structlog
 from prometheus_client import REGISTRY, generate_latest
 
 from kb_search.log_queries import QueryLog
-from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
+from kb_search.retrieval.fusion import WEIGHTS, QueryShape
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.optimistic_read import StaleRead
@@ -50,7 +50,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     assert first.pop("chunk_id") == citation
     assert citation in vectors.chunk_ids("d1", DocumentToIndex("d1", texts).chunks())
     scores = first.pop("scores")
-    fused = (WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text) / (K + 1)
+    fused = WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text
     assert (scores.pop("vector_rank"), scores.pop("text_rank")) == (1, 1)
     assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(fused)}
     assert scores["text"] > 0

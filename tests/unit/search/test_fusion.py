@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, WEIGHTS, K, QueryShape, Weights, classify_query, fuse
+from kb_search.retrieval.fusion import (
+    TEXT_ONLY_WEIGHTS,
+    WEIGHTS,
+    QueryShape,
+    Weights,
+    best_possible,
+    classify_query,
+    fuse,
+)
 
 EQUAL = Weights(1.0, 1.0)
 ids = st.sampled_from([f"d:{n}" for n in range(12)])
@@ -50,17 +58,63 @@ def test_one_leg_alone_keeps_its_order(found: dict[str, float], weights: Weights
     assert order_of(found, {}, weights) == order_of({}, found, weights) == expected
 
 
-def test_it_is_reciprocal_rank_fusion() -> None:
-    [first, second, third] = fuse({"a": 0.9, "b": 0.8}, {"b": 7.0, "c": 3.0}, Weights(vector=1.0, text=0.5))
-    assert [first.chunk_id, second.chunk_id, third.chunk_id] == ["b", "a", "c"]
-    expected = [1 / (K + 2) + 0.5 / (K + 1), 1 / (K + 1), 0.5 / (K + 2)]
-    assert [first.fused, second.fused, third.fused] == pytest.approx(expected)
-    assert [(one.vector_rank, one.text_rank) for one in (first, second, third)] == [(2, 1), (1, None), (None, 2)]
+def full_leg(scores: Mapping[str, float], *, others: int = 100) -> dict[str, float]:
+    """Return vector scores of chunks before those of a leg that is full of unrelated ones."""
+    return {**scores, **{f"other:{n}": 0.6 - n / 10_000 for n in range(others)}}
+
+
+def test_a_clear_winner_by_words_is_among_the_first_although_the_list_of_the_vectors_ends_before_it() -> None:
+    near = {f"near:{n}": 0.7 - n / 1_000 for n in range(101)}
+    words = {"d:tape": 8.8} | {f"near:{n}": 5.9 - n / 10 for n in range(59)}
+    assert "d:tape" in order_of(near, words, WEIGHTS[QueryShape.WORDS])[:5]
+
+
+def test_a_slightly_better_match_by_words_does_not_beat_a_much_nearer_one() -> None:
+    near = full_leg({"d:near": 0.9, "d:words": 0.65})
+    assert order_of(near, {"d:near": 8.0, "d:words": 8.4}, WEIGHTS[QueryShape.WORDS])[0] == "d:near"
+
+
+def test_an_equal_chunk_that_is_first_by_words_has_all_that_is_possible() -> None:
+    for query in ("row a boat", "INV-4711", "what does E4711 mean"):
+        weights = WEIGHTS[classify_query(query)]
+        [first, *_] = fuse(full_leg({"d:0": 1.0}), {"d:0": 7.0, "d:1": 3.0}, weights)
+        assert first.fused == pytest.approx(best_possible(query, with_vectors=True, with_text=True))
+
+
+def test_a_chunk_has_of_words_its_part_of_the_best_and_of_vectors_its_part_of_the_way_to_an_equal_one() -> None:
+    first, second, third, *_ = fuse(full_leg({"a": 0.75}, others=99), {"b": 8.0, "c": 2.0}, Weights(1.0, 0.5))[:3]
+    # The last of the hundred has 0.5902.
+    assert (first.chunk_id, second.chunk_id) == ("b", "a")
+    assert [first.fused, second.fused] == pytest.approx([0.5, (0.75 - 0.5902) / (1 - 0.5902)])
+    assert third.chunk_id == "c"
+    assert third.fused == pytest.approx(0.125)
+    assert [(one.vector_rank, one.text_rank) for one in (first, second, third)] == [(None, 1), (1, None), (None, 2)]
+
+
+def test_the_only_chunk_is_not_taken_for_an_unrelated_one() -> None:
+    [only] = fuse({"a": 0.9}, {}, Weights(1.0, 1.0))
+    assert only.fused > 0.7
+
+
+def test_a_chunk_more_or_less_in_the_leg_hardly_changes_the_scores() -> None:
+    scores = full_leg({"a": 0.8}, others=99)
+    [full, *_] = fuse(scores, {}, EQUAL)
+    [short, *_] = fuse(dict([*scores.items()][:-1]), {}, EQUAL)
+    assert full.fused == pytest.approx(short.fused, abs=0.002)
+
+
+@given(st.integers(0, 100), st.integers(101, 400))
+def test_more_chunks_in_the_vector_leg_do_not_change_the_scores_of_the_first(first: int, limit: int) -> None:
+    every = {f"d:{n}": 0.95 - n / 1_000 for n in range(400)}
+    hundred, more = (
+        {one.chunk_id: one.fused for one in fuse(dict([*every.items()][:size]), {}, EQUAL)} for size in (100, limit)
+    )
+    assert hundred.get(f"d:{first}", 0.0) == pytest.approx(more[f"d:{first}"])
 
 
 def test_equal_scores_share_a_rank_and_so_do_those_that_rounding_parts() -> None:
     fused = fuse({"a": 0.5, "b": 0.5 + 1e-7, "c": 0.4}, {}, EQUAL)
-    assert [one.fused for one in fused] == [pytest.approx(1 / (K + 1))] * 2 + [pytest.approx(1 / (K + 3))]
+    assert fused[0].fused == fused[1].fused > fused[2].fused
     assert [one.vector_rank for one in fused] == [1, 1, 3]
 
 

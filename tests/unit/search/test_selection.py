@@ -201,13 +201,13 @@ def test_where_a_minimum_cuts_the_vectors_there_may_still_be_more_words() -> Non
     assert filter_by_min_score(hits, [], min_score=0.7, exhausted=False, text_exhausted=True).is_all
 
 
-def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_once() -> None:
+def test_hits_of_several_knowledge_bases_come_by_their_scores_and_a_chunk_in_two_comes_once() -> None:
     first, second = found(0.9, 0.8, kb_id="k1"), found(0.3, 0.2, kb_id="k2")
     together = page(second, first)
     assert [(hit.kb_id, hit.chunk["_id"]) for hit in together.hits] == [("k1", "d:0"), ("k1", "d:1")]
     others = select_visible_hits("k2", ranked({"e:0": 0.1}), rows={"e:0": row("e:0", document_id="e")}, indexed=["e"])
     third = filter_by_min_score(others, [], min_score=None, exhausted=True, text_exhausted=True)
-    assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
+    assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "d:1", "e:0"]
 
 
 def test_entries_of_knowledge_with_one_text_are_each_found_and_documents_are_copies() -> None:

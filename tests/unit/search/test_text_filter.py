@@ -88,7 +88,7 @@ def words(query: str, normalization: int = FOLDED, filters: Sequence[dict[str, A
 def test_a_long_query_is_cut_to_its_first_words(word: str) -> None:
     joined = " ".join([word] * 300)
     assert words(joined, AS_WRITTEN).split() == [word] * 256
-    assert words(joined[:100], AS_WRITTEN) == joined[:100]
+    assert words(joined[:98], AS_WRITTEN) == joined[:98]
 
 
 @pytest.mark.parametrize("character", ["東", "🚲", "\u3007", "ひ", "\u3021"])
@@ -100,7 +100,7 @@ def test_characters_that_are_words_need_no_space_between_them(character: str) ->
 def test_a_character_that_stands_for_several_words_counts_as_all_of_them(character: str) -> None:
     terms = CUSTOM["lucene.standard"].terms(words(character * 4_000))
     assert 0 < len(terms) <= 256
-    assert words(f"{character} a") == f"{character} a"
+    assert words(f"{character} b") == f"{character} b"
 
 
 MANY = [to_operator(MetadataCompared(f"k{number}", "$gt", number, "f")) for number in range(50)]

@@ -1,7 +1,9 @@
-"""Combines the rankings of both legs by reciprocal rank fusion, with weights that depend on the query. Pure.
+"""Combines the scores of both legs, each put on a scale from 0 to 1, with weights that depend on the query. Pure.
 
-Scores of a vector index and BM25 scores can't be compared, so only their ranks are added up. The weights depend on the
-kind of query: a user who types `INV-2024-0017` wants exactly this word, which an embedding does not represent.
+Scores of a vector index and BM25 scores can't be compared as they are. Ranks can, but they do not tell a clear winner
+from the first of many equals: a passage with all the words of a question was behind twenty that had a few of them and
+were a little nearer. So each leg gets a scale of its own (ADR 56). The weights depend on the kind of query: a user who
+types `INV-2024-0017` wants exactly this word, which an embedding does not represent.
 """
 
 import re
@@ -14,8 +16,10 @@ from typing import Final, NamedTuple
 from kb_search.retrieval.document_support import add_document_support
 from kb_shared.text.spellings import find_spellings
 
-K: Final = 60
-"""Constant k of reciprocal rank fusion: the greater, the less the first ranks count. 60 is the usual value."""
+_DEPTH: Final = 100
+"""Rank in the vector leg from which a chunk counts as not similar. The leg is always asked for as many."""
+_UNRELATED: Final = 0.5
+"""Score of the vector index for a cosine of 0."""
 _ROUNDING: Final = 10**5
 """Factor for rounding scores to five decimals. Later decimals depend on the order of additions."""
 
@@ -37,9 +41,9 @@ class Weights:
 
 
 WEIGHTS: Final[Mapping[QueryShape, Weights]] = {
-    QueryShape.WORDS: Weights(vector=0.99, text=1.0),
-    QueryShape.MIXED: Weights(vector=0.95, text=1.0),
-    # The weight of the vectors only decides between chunks with equal ranks in the text leg.
+    QueryShape.WORDS: Weights(vector=1.5, text=1.0),
+    QueryShape.MIXED: Weights(vector=1.0, text=1.0),
+    # The weight of the vectors only decides between chunks with nearly equal scores in the text leg.
     QueryShape.IDENTIFIER: Weights(vector=0.01, text=1.0),
 }
 TEXT_ONLY_WEIGHTS: Final[Mapping[QueryShape, Weights]] = {
@@ -94,9 +98,9 @@ def _is_one_thing(query: str) -> bool:
 
 
 def best_possible(query: str, *, with_vectors: bool, with_text: bool) -> float:
-    """Return the fused score of a chunk that is the first in all legs that are asked."""
+    """Return the fused score of a chunk that is equal to the query and the first of the text leg, of what is asked."""
     weights = (WEIGHTS if with_vectors else TEXT_ONLY_WEIGHTS)[classify_query(query)]
-    return (weights.vector * with_vectors + weights.text * with_text) / (K + 1)
+    return weights.vector * with_vectors + weights.text * with_text
 
 
 class Candidate(NamedTuple):
@@ -122,45 +126,68 @@ class Candidate(NamedTuple):
 def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weights) -> list[Candidate]:
     """Rank all chunks that either leg found, best first. The order in the arguments makes no difference.
 
+    What a leg did not find has 0 of it: it is at most as good as the last one of the leg.
+
     Args:
         vector, text: Scores by chunk id; empty for a leg that was not queried. Candidates keep these scores: support
             changes ranks only.
     """
-    in_vector = _rank(vector).get
-    in_text = _rank(add_document_support(text, weights.support)).get
-    of_vector, of_text = weights.vector, weights.text
+    supported = add_document_support(text, weights.support)
+    vector_rank, text_rank = _rank(vector).get, _rank(supported).get
+    by_meaning, by_words = _scale_vectors(vector).get, _scale_words(supported).get
     by_vector, by_text = vector.get, text.get
-    found = []
-    for chunk_id in vector.keys() | text.keys():
-        vector_rank, text_rank = in_vector(chunk_id), in_text(chunk_id)
-        by_meaning = of_vector / (K + vector_rank) if vector_rank else 0.0
-        by_words = of_text / (K + text_rank) if text_rank else 0.0
-        found.append(
-            (
-                -(by_meaning + by_words),
-                -by_vector(chunk_id, 0.0),
-                -by_text(chunk_id, 0.0),
-                chunk_id,
-                vector_rank,
-                text_rank,
-            )
+    found = [
+        (
+            -(weights.vector * by_meaning(chunk_id, 0.0) + weights.text * by_words(chunk_id, 0.0)),
+            -by_vector(chunk_id, 0.0),
+            -by_text(chunk_id, 0.0),
+            chunk_id,
         )
+        for chunk_id in vector.keys() | text.keys()
+    ]
     # The same order as `Candidate.order`, then by id; tuples are compared in C.
     found.sort()
     return [
         # Without the constructor of Candidate, which takes three times as long, hundreds of times in each search.
-        tuple.__new__(Candidate, (chunk_id, by_vector(chunk_id), by_text(chunk_id), -fused, vector_rank, text_rank))
-        for fused, _, _, chunk_id, vector_rank, text_rank in found
+        tuple.__new__(
+            Candidate,
+            (chunk_id, by_vector(chunk_id), by_text(chunk_id), -fused, vector_rank(chunk_id), text_rank(chunk_id)),
+        )
+        for fused, _, _, chunk_id in found
     ]
+
+
+def _scale_vectors(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return how far each score is from that of an unrelated chunk, 0, to that of an equal one, 1.
+
+    The chunk at `_DEPTH` counts as unrelated: with some models all cosines are above 0.7. If there are fewer chunks,
+    the last of them may be a good one, so the zero is nearer to a cosine of 0, the fewer there are.
+    """
+    if not scores:
+        return {}
+    best_first = sorted(scores.values(), reverse=True)[:_DEPTH]
+    zero = _UNRELATED + (best_first[-1] - _UNRELATED) * len(best_first) / _DEPTH
+    width = max(1 - zero, 1 / _ROUNDING)
+    return {chunk_id: max(0.0, (_round(score) - zero) / width) for chunk_id, score in scores.items()}
+
+
+def _scale_words(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return each BM25 score as a part of the best one: its scale depends on the words of the query."""
+    best = _round(max(scores.values(), default=0.0))
+    return {chunk_id: _round(score) / best if best else 0.0 for chunk_id, score in scores.items()}
+
+
+def _round(score: float) -> float:
+    # Not `round`, which takes several times as long.
+    return int(score * _ROUNDING + 0.5) / _ROUNDING
 
 
 def _rank(scores: Mapping[str, float]) -> dict[str, int]:
     """Return ranks by chunk id, from 1. Equal scores share a rank, so that no tie is broken by chance."""
     by_chunk: dict[str, int] = {}
-    shared, last = 0, -1
+    shared, last = 0, -1.0
     for rank, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), 1):
-        # Not `round`, which takes several times as long.
-        score = int(exact * _ROUNDING + 0.5)
+        score = _round(exact)
         if score != last:
             shared, last = rank, score
         by_chunk[chunk_id] = shared

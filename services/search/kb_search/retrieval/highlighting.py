@@ -2,8 +2,8 @@
 
 Atlas's own `highlight` works only in `$search`, so not for what only the vector index found. Here all results are
 marked in the same way, from their text alone: words as Lucene splits them (UAX #29), folded, and stemmed by the
-Snowball stemmer that the analyzer of the KB uses. Words that English leaves out are not marked with `lucene.standard`
-either, which indexes them: they are not searched for.
+Snowball stemmer that the analyzer of the KB uses. Words that are not searched for (`function_words`) are
+not marked.
 """
 
 import re
@@ -14,6 +14,7 @@ from typing import Final
 
 import Stemmer
 
+from kb_search.retrieval.function_words import leave_out_function_words
 from kb_shared.mongo.text_analyzers import ELISIONS, ENGLISH_STOP_WORDS
 from kb_shared.text.spellings import find_spellings
 
@@ -74,7 +75,7 @@ class Highlighter:
     """Marks the words of one query in texts of KBs with any analyzers."""
 
     def __init__(self, query: str) -> None:
-        self._query = query
+        self._query = leave_out_function_words(query)
         spellings = [*find_spellings(query, in_query=True)]
         self._wholes = {term for each in spellings for term in each.wholes}
         self._parts = {term for each in spellings for term in each.parts}

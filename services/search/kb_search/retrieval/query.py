@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kb_search.filters.compile_filter import Criteria
 from kb_search.retrieval.context_budget import PrioritizeBy
+from kb_search.retrieval.function_words import leave_out_function_words
 from kb_shared.mongo.index_queries import MOST_CLAUSES, QueryWords, count_clauses, count_paths
 from kb_shared.mongo.query_log import Origin
 from kb_shared.text.spellings import find_spellings
@@ -83,6 +84,8 @@ class SearchQuery:
     def words_for_index(self, text_normalization: int, filters: Sequence[Mapping[str, Any]] = ()) -> QueryWords:
         """Return the words for the text index of a KB with this normalization, cut to what a query may contain.
 
+        Words that every text has are left out, so that they alone make no match (`function_words`).
+
         Args:
             text_normalization: Normalization of the KB.
             filters: Operators of `$search` by which the query filters, besides organization and KB.
@@ -112,7 +115,7 @@ class SearchQuery:
         return spelled, [part for part in parts if part not in spelled][: _MAX_SPELLINGS - len(spelled)]
 
     def _first_words(self, count: int, *, folded: bool) -> str:
-        text = self.text
+        text = kept = leave_out_function_words(self.text)
         if folded and not text.isascii():
             # One character can stand for several words: U+FDFA for four. Each character is normalized separately: the
             # time to order the combining marks of a text grows with the square of its length.
@@ -120,4 +123,4 @@ class SearchQuery:
         for number, word in enumerate(_WORD.finditer(text), 1):
             if number == count:
                 return text[: word.end()]
-        return self.text
+        return kept

@@ -136,7 +136,7 @@ def may_be_superseded(hits: Iterable[Hit], unread: Iterable[Candidate]) -> bool:
 def leg_limit(matches_needed: int) -> int:
     """Return how many candidates to request from an index.
 
-    The order of the first chunks of a fused ranking depends on how many chunks each leg returns, and which of several
+    Whether a chunk that is near has some of the words is known only if the text leg returns it, and which of several
     equal chunks an index returns depends on its limit. The limit is therefore the same for all of the first pages.
     """
     return next_limit(candidates_to_read(matches_needed))
@@ -213,8 +213,8 @@ def cut_page(found: Sequence[KnowledgeBaseHits], *, skip: int, top_k: int) -> Re
     """Cut one page out of the hits of one KB or several. A chunk that is in several KBs is returned once, and so are
     chunks with the same text.
 
-    Hits of different KBs are compared by their fused scores, which depend on ranks only, never by scores of different
-    models.
+    Hits of different KBs are compared by their fused scores, in which each index of each KB has a scale of its own,
+    never by scores of different models.
     """
     hits: dict[str, Hit] = {}
     # The hits of one KB are already in order.
