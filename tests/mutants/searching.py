@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant, in_file
 _FOUND_CHUNKS: Final = "services/search/kb_search/store/found_chunks.py"
 _SNAPSHOT: Final = "services/search/kb_search/retrieval/snapshot.py"
 _FUSION: Final = "services/search/kb_search/retrieval/fusion.py"
+_STRENGTH: Final = "services/search/kb_search/retrieval/strength.py"
 _SELECTION: Final = "services/search/kb_search/retrieval/selection.py"
 
 _TESTS: Final = "tests/integration/search"
@@ -18,6 +19,20 @@ _SEARCH_INDEX: Final = "services/search/kb_search/retrieval/search_index.py"
 _SPELLINGS: Final = "shared/kb_shared/text/spellings.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "strength-rises-again",
+        _STRENGTH,
+        old="        falling.append(min(strength, falling[-1], key=_ORDER.index) if falling else strength)\n",
+        new="        falling.append(strength)\n",
+        caught_by=in_file(f"{_UNIT}/test_strength.py", "test_it_never_rises_and_claims_no_more_than_each_passage_does"),
+    ),
+    Mutant(
+        "noise-is-found",
+        _STRENGTH,
+        old="    return None if scale is None else scale.noise\n",
+        new="    return None\n",
+        caught_by=in_file(f"{_TESTS}/test_modes.py", "test_noise_finds_nothing"),
+    ),
     Mutant(
         "the-only-chunk-counts-as-unrelated",
         _FUSION,

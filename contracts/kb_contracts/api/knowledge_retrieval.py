@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, Field
 
 from kb_contracts.api.model import StrictModel, example
-from kb_contracts.api.search import MAX_QUERY_CHARACTERS, MAX_TOP_K, Ids, RequestedKbId
+from kb_contracts.api.search import MAX_QUERY_CHARACTERS, MAX_TOP_K, Ids, RequestedKbId, Strength
 from kb_contracts.knowledge.entities import EntityId
 from kb_contracts.knowledge.entry_fields import InfoType, KnowledgeType
 from kb_contracts.knowledge.formatters.section_formatters import FormatterTemplate
@@ -114,8 +114,13 @@ class RetrievedKnowledge(RetrievalResult):
 class EntryHit(BaseModel):
     entry_id: str
     chunk_id: str = Field(description="Stable id of the passage.")
+    strength: Strength = Field(
+        default="weak", description="How well the passage fits the query; as in a search of documents."
+    )
     score: float = Field(
-        description="Sum of 1 / (60 + rank) over both indexes, weighted by the kind of query. It only orders the hits."
+        ge=0,
+        le=1,
+        description="Number by which the hits are ordered, as in a search of documents; no probability.",
     )
     content: str = Field(description="Text of the passage.")
     entry_title: str
@@ -128,7 +133,8 @@ class EntrySearchResponse(BaseModel):
                 {
                     "entry_id": "les-rans-init",
                     "chunk_id": "entry-les-rans-init:0123456789abcdef01234567:0",
-                    "score": 0.0328,
+                    "strength": "strong",
+                    "score": 0.81,
                     "content": _CONTENT,
                     "entry_title": "Initial state of a transient LES",
                 }

@@ -27,6 +27,8 @@ SearchOrigin: TypeAlias = Literal["sdk", "console", "dashboard", "cli"]
 LoggedOrigin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
 """Kind of client that searches and runs are kept with, and that lists can be filtered by."""
 KbStatus = Literal["indexing", "active", "error"]
+Strength: TypeAlias = Literal["strong", "fair", "weak"]
+"""Judgement of how well a passage fits its query."""
 
 
 _RESULTS: Final = {
@@ -36,12 +38,13 @@ _RESULTS: Final = {
             "source": "handbook.pdf",
             "document_id": "handbook",
             "chunk_index": 0,
-            "score": 0.992,
+            "strength": "strong",
+            "score": 0.81,
             "also_in": [],
             "relevance": 0.83,
             "is_matched": True,
             "kb_id": "65f1c2a3b4d5e6f708192a3b",
-            "scores": {"vector": 0.83, "text": 4.2, "fused": 0.0325, "vector_rank": 1, "text_rank": 2},
+            "scores": {"vector": 0.83, "text": 4.2, "fused": 2.67, "vector_rank": 1, "text_rank": 2},
             "page_start": 3,
             "page_end": 3,
             "heading_path": ["Leave"],
@@ -94,7 +97,8 @@ class SearchRequest(StrictModel):
         ge=0,
         le=1,
         description=(
-            "Smallest relevance of a match that only the vector index found. Default: that of the knowledge base. "
+            "Smallest relevance of a match that only the vector index found; 0 for none. Default: that of the "
+            "knowledge base; else, with mode `hybrid`, the noise of its embedding model, if that was measured. "
             "Not allowed with mode `text`."
         ),
     )
@@ -136,7 +140,9 @@ class Scores(BaseModel):
         description="(1 + cosine) / 2 from the vector index; null if it did not find the chunk."
     )
     text: float | None = Field(description="BM25 score from the text index; null if it did not find the chunk.")
-    fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
+    fused: float | None = Field(
+        description="Weighted sum of both scores, each on a scale of its own, by which matches are ordered."
+    )
     vector_rank: int | None = Field(
         default=None,
         description="Rank among the chunks of the knowledge base that the vector index found, from 1; null if it did "
@@ -181,13 +187,19 @@ class SearchResult(BaseModel):
         description="Stable id of the passage: it means the same text, even after the document has changed. `GET "
         "/knowledge-bases/{kb_id}/chunks/{chunk_id}` opens it."
     )
+    strength: Strength = Field(
+        default="weak",
+        description="How well the passage fits the query, by the words of the query that it has, and by its "
+        "relevance if the embedding model was measured. It never rises from one result to the next (unless "
+        "`prioritize_by` orders them otherwise). A neighbour has that of its match.",
+    )
     score: float = Field(
         default=0.0,
         ge=0,
         le=1,
         description="Number by which results are ordered; it falls from the first to the last (unless `prioritize_by` "
-        "orders them otherwise). 1: first in all indexes that were asked. A neighbour has the score of its match. It "
-        "tells the order within one answer; it is no probability.",
+        "orders them otherwise). 1: its text equals the query, and no passage has more of the words. A neighbour has "
+        "the score of its match. It tells the order within one answer; it is no probability.",
     )
     also_in: list[PassageCopy] = Field(
         default=[],

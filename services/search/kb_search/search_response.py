@@ -106,6 +106,7 @@ def _result(result: Result, highlighter: Highlighter) -> dict[str, Any]:
         "source": chunk.document_name,
         "document_id": chunk.document_id,
         "chunk_index": chunk.chunk_index,
+        "strength": result.strength,
         "score": round(result.score, 4),
         "also_in": result.also_in,
         "relevance": None if hit is None else hit.relevance,

@@ -113,10 +113,10 @@ async def test_a_search_finds_passages_of_entries_and_applies_types_before_it_ra
     found = await _get(searcher, q="tunnel", types="rule,url_crawl")
     assert {hit["entry_id"] for hit in found["hits"]} == {"rule-1", "page-1"}
     (rule,) = [hit for hit in found["hits"] if hit["entry_id"] == "rule-1"]
-    assert set(rule) == {"entry_id", "chunk_id", "score", "content", "entry_title"}
+    assert set(rule) == {"entry_id", "chunk_id", "strength", "score", "content", "entry_title"}
     assert (rule["content"], rule["entry_title"]) == ("The tunnel closes at noon.", "Title of rule-1")
     assert rule["chunk_id"].startswith("entry-rule-1:")
-    assert rule["score"] >= 0.3
+    assert 0.3 <= rule["score"] <= 1
     assert {hit["entry_id"] for hit in (await _get(searcher, q="tunnel"))["hits"]} == {"best", "rule-1", "page-1"}
 
 

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from kb_search.retrieval import strength
 from kb_search.retrieval.fusion import WEIGHTS, QueryShape
+from kb_search.retrieval.strength import ModelScale
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import SearchingCaller
-from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create, relevance
+from tests.integration.search.knowledge import MODEL, DocumentToIndex, Knowledge, create, relevance
 
 # The vectors of the hash model know nothing of words: only equal texts are near.
 NEAR = "how do I row a boat"
@@ -239,3 +241,39 @@ async def test_a_query_longer_than_an_index_takes_is_looked_for_by_its_first_wor
 async def test_a_query_without_words_finds_nothing_by_words(searcher: SearchingCaller, library: Knowledge) -> None:
     assert (await searcher.search(library, "?!", mode="text"))["results"] == []
     assert len((await searcher.search(library, "?!"))["results"]) == 5
+
+
+@pytest.fixture
+def measured_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hash model be one whose noise is known: all texts but equal ones are noise."""
+    monkeypatch.setattr(strength, "SCALES", {MODEL: ModelScale(noise=0.8, related=0.85, near=0.9)})
+
+
+@pytest.mark.usefixtures("measured_model")
+@pytest.mark.parametrize("query", ["asdfgh qwertz", "what is the asdfgh", "wo ist der qwertz"])
+async def test_noise_finds_nothing(searcher: SearchingCaller, library: Knowledge, query: str) -> None:
+    await library.index(DocumentToIndex("d3", ["what the boat is", "wo der Kahn ist"]))
+    answer = await searcher.search(library, query)
+    assert (answer["results"], answer["total_count"], answer["total_count_is_exact"]) == ([], 0, True)
+
+
+@pytest.mark.usefixtures("measured_model")
+async def test_of_noise_the_matches_of_words_stay_and_a_minimum_of_zero_shows_all(
+    searcher: SearchingCaller, library: Knowledge
+) -> None:
+    assert contents(await searcher.search(library, "asdfgh kayak")) == [NAMED]
+    assert len(contents(await searcher.search(library, "asdfgh", min_score=0, top_k=20))) == 20
+    assert len(contents(await searcher.search(library, "asdfgh", mode="vector", top_k=20))) == 20
+
+
+@pytest.mark.usefixtures("measured_model")
+async def test_strength_tells_words_and_nearness_and_never_rises(searcher: SearchingCaller, library: Knowledge) -> None:
+    await library.index(DocumentToIndex("d3", ["row the boat", "a boat", NEAR]))
+    results = (await searcher.search(library, NEAR, top_k=20))["results"]
+    assert results[0]["content"] == NEAR
+    found = {one["content"]: one["strength"] for one in results}
+    assert (found[NEAR], found["row the boat"], found["a boat"]) == ("strong", "fair", "fair")
+    ranks = [("weak", "fair", "strong").index(one["strength"]) for one in results]
+    assert ranks == sorted(ranks, reverse=True)
+    assert all(0 <= one["score"] <= 1 for one in results)
+    assert {one["strength"] for one in (await searcher.search(library, "asdfgh", min_score=0))["results"]} == {"weak"}

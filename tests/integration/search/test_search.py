@@ -60,6 +60,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
         "document_id": "d1",
         "chunk_index": 1,
         "score": pytest.approx(1),
+        "strength": "strong",
         "also_in": [],
         "relevance": pytest.approx(1),
         "is_matched": True,

@@ -252,5 +252,4 @@ def _best_scores(found: Sequence[Results]) -> dict[str, float]:
     return {
         "vector": 1.0,
         "text": max((each.text for each in scores if each.text is not None), default=0.0),
-        "fused": max((each.fused for each in scores if each.fused is not None), default=0.0),
     }

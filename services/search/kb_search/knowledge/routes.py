@@ -150,7 +150,8 @@ def _to_hit(result: Result) -> EntryHit | None:
     return EntryHit(
         entry_id=entry_id,
         chunk_id=chunk.chunk_id,
-        score=hit.scores.fused,
+        strength=result.strength,
+        score=round(result.score, 4),
         content=result.text,
         entry_title=chunk.document_name,
     )

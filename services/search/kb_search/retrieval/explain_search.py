@@ -17,6 +17,7 @@ from kb_search.retrieval.query import SearchCaller, SearchQuery
 from kb_search.retrieval.query_vectors import MissingVector, embed_query
 from kb_search.retrieval.search_index import map_index_errors
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
+from kb_search.retrieval.strength import min_relevance
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.errors import NotFound
@@ -81,7 +82,7 @@ class SearchExplainer:
         )
         ranks = await self._rank(kb, key.document_id, query=query)
         filtered_out_by = tuple([name async for name in self._find_unmet(kb, key.document_id, query.criteria)])
-        min_score = kb.min_score if query.min_score is None else query.min_score
+        min_score = min_relevance(kb, query)
         position = _position(answer, key.document_id)
         reason, detail = decide_reason(
             position=position,

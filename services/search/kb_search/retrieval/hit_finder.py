@@ -14,6 +14,7 @@ from kb_search.retrieval.results import neighbour_width
 from kb_search.retrieval.selection import LIMIT_GROWTH, MAX_CANDIDATES, Hit, ResultPage, cut_page, leg_limit
 from kb_search.retrieval.snapshot import ReadSnapshot
 from kb_search.retrieval.stopwatch import Stopwatch
+from kb_search.retrieval.strength import min_relevance
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
@@ -122,4 +123,4 @@ def _min_score(target: SearchTarget, query: SearchQuery) -> float | None:
     if target.vector is None:
         # Without a vector of the query there is no relevance.
         return None
-    return target.kb.min_score if query.min_score is None else query.min_score
+    return min_relevance(target.kb, query)

@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kb_contracts.api.search import MAX_COPIES
+from kb_contracts.api.search import MAX_COPIES, Strength
 from kb_search.retrieval.coalescing import ChunkPosition, group_with_neighbours
 from kb_search.retrieval.context_budget import BudgetedPassage, fit_passages
 from kb_search.retrieval.fusion import best_possible
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import Hit
+from kb_search.retrieval.strength import SCALES, WordShare, judge, never_rising, strongest
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vectors import STORED_CHUNKS, StoredChunk
+from kb_shared.text.text_normalization import SPELLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,10 @@ class Result:
     truncated: bool
     similarity: float
     """Similarity of the best match of its group, 0 to 1; used to decide what fits into the budget."""
+    strength: Strength = "weak"
+    """Strength of the best match of its group; it never rises from one result to the next."""
     score: float = 0.0
-    """Score of the best match of its group, 1 if that is the first of all in each index; results fall by it."""
+    """Score of the best match of its group, as a part of the best that is possible; results fall by it."""
 
     @property
     def also_in(self) -> list[dict[str, str]]:
@@ -109,9 +113,13 @@ def _order_results(
     best = max((hit.scores.fused for hit in hits), default=0.0)
     possible = best_possible(query.text, with_vectors=query.uses_vectors, with_text=query.uses_text)
     matches = {hit.chunk["_id"] for hit in hits}
+    of_hits = _judge_hits(hits, kbs=kbs, query=query)
+    strengths = never_rising(
+        strongest(of_hits[position] for position in group if position in of_hits) for group in found
+    )
     returned_neighbours: set[str] = set()
     results = []
-    for group in found:
+    for group, strength in zip(found, strengths, strict=True):
         similarity = max(_similarity(matched[position], best) for position in group if position in matched)
         score = max(matched[position].scores.fused for position in group if position in matched) / possible
         for position in group:
@@ -130,10 +138,34 @@ def _order_results(
                     stored.token_count,
                     truncated=False,
                     similarity=similarity,
+                    strength=strength,
                     score=min(score, 1.0),
                 )
             )
     return results
+
+
+def _judge_hits(
+    hits: Sequence[Hit], *, kbs: Mapping[str, KnowledgeBase], query: SearchQuery
+) -> dict[ChunkPosition, Strength]:
+    word_share = WordShare(query.text)
+    strengths = {}
+    for hit in hits:
+        kb = kbs[hit.kb_id]
+        share = word_share.share_in(
+            (*hit.chunk.get("heading_path", ()), hit.chunk["chunk_text"]),
+            analyzer=kb.text_analyzer,
+            has_spellings=kb.text_normalization == SPELLED,
+        )
+        strengths[hit.position] = judge(
+            share,
+            words=word_share.count_words(kb.text_analyzer),
+            is_identifier=word_share.is_identifier,
+            relevance=hit.relevance,
+            scale=SCALES.get(kb.embedding_model),
+            rank=hit.scores.vector_rank,
+        )
+    return strengths
 
 
 def _similarity(hit: Hit, best: float) -> float:
