@@ -4,6 +4,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from kb_client.command_line.cited_sentence import find_cited_sentence
 from kb_client.command_line.output import open_console, visible
 from kb_client.command_line.search import describe_copies, describe_place
 
@@ -116,8 +117,8 @@ class WrappedLines:
         self._spaces = self._word = ""
 
 
-def print_footnotes(citations: "list[CitationView]") -> None:
-    """Print document, page and quote of each passage that an answer cites."""
+def print_footnotes(citations: "list[CitationView]", answer: str) -> None:
+    """Print document, page and the cited sentence of each passage that an answer cites, and what opens the passage."""
     console = open_console()
     for citation in sorted(citations, key=lambda each: each.number):
         place = describe_place(citation.source, citation.heading_path, citation.page_start, page_end=citation.page_end)
@@ -125,7 +126,10 @@ def print_footnotes(citations: "list[CitationView]") -> None:
         console.print()
         _print_wrapped(console, f"[{citation.number}] {', '.join(filter(None, known))}")
         if citation.text:
-            _print_wrapped(console, quote(citation.text), indent=4, style="dim")
+            sentence = find_cited_sentence(citation.text, answer, number=citation.number)
+            _print_wrapped(console, quote(sentence), indent=4, style="dim")
+        ids = f"document {visible(citation.document_id)}, knowledge base {citation.kb_id}"
+        console.print(f"    {ids}", style="dim", soft_wrap=True)
 
 
 def print_grounds(run: "RunView") -> None:

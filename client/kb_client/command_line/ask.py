@@ -209,7 +209,7 @@ def _answer(client: "Client", question: Question, output: OutputFormat) -> "RunV
 
     with AnswerDisplay() as display:
         finished = _run(client, question, on_event=display.show)
-    print_footnotes(finished.citations)
+    print_footnotes(finished.citations, finished.answer or "")
     if finished.status == "completed":
         print_grounds(finished)
     return finished

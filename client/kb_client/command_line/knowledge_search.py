@@ -9,6 +9,7 @@ from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_group import app
 from kb_client.command_line.output import open_console, print_answer, visible
 from kb_client.command_line.output_format import Output
+from kb_client.command_line.search import BY_WORDS_ONLY
 
 if TYPE_CHECKING:
     from kb_contracts.api.knowledge_retrieval import EntrySearchResponse
@@ -41,8 +42,8 @@ def _print_hits(found: "EntrySearchResponse") -> None:
     if not found.hits:
         print("Nothing was found. `kb knowledge add` adds an entry.")
     if found.degraded:
-        print("Only words were searched: the embedding provider does not answer.")
+        print(BY_WORDS_ONLY)
     for number, hit in enumerate(found.hits, start=1):
-        print(f"{number}. {visible(hit.entry_title)}  ({hit.entry_id}, score {hit.score:.4f})")
+        print(f"{number}. {visible(hit.entry_title)}  ({hit.entry_id}, {hit.strength})")
         console.print(f"   {visible(hit.content)}", soft_wrap=not console.is_terminal)
         print()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kb_contracts.api.search import PassageCopy, SearchResult, SearchSeveralResponse
 
 _INDENT: Final = "   "
+BY_WORDS_ONLY: Final = "By words only: the embedding model did not answer in time, so matches by meaning are missing."
 
 KbOptions = Annotated[
     list[str] | None,
@@ -62,12 +63,15 @@ def _print_results(found: "SearchSeveralResponse") -> None:
     names = {each.kb_id: each.name for each in found.knowledge_bases}
     for failure in found.failures:
         print(f"not searched: knowledge base {failure.kb_id}: {failure.detail}")
+    if found.degraded:
+        print(BY_WORDS_ONLY)
     if not found.results:
         print(_describe_nothing([each.kb_status for each in found.knowledge_bases]))
     console = open_console()
     for number, result in enumerate(found.results, start=1):
         console.print(_heading(number, result, kb=names.get(result.kb_id) if len(names) > 1 else None), soft_wrap=True)
         console.print(_passage(result), soft_wrap=not console.is_terminal)
+        console.print(f"{_INDENT}{describe_ids(result)}", style="dim", soft_wrap=True)
         console.print()
 
 
@@ -76,7 +80,17 @@ def _describe_nothing(statuses: list[str]) -> str:
         return "There is no knowledge base yet. `kb docs push FOLDER` creates one."
     if "indexing" in statuses:
         return "Nothing was found. Documents are still being indexed: try again in a moment."
-    return "Nothing was found."
+    return (
+        "Nothing was found. Try other words, or fewer of them; `kb docs list` shows what is indexed, and"
+        " `--mode vector` the nearest passages, however far they are."
+    )
+
+
+def describe_ids(result: "SearchResult") -> str:
+    """Return where the passage comes from, as other commands take it: the path of its file, and the document's id."""
+    path = result.metadata.get("path")
+    ids = f"document {visible(result.document_id)}, knowledge base {result.kb_id}"
+    return f"{visible(path)}  {ids}" if isinstance(path, str) else ids
 
 
 def _heading(number: int, result: "SearchResult", *, kb: str | None) -> "Text":
@@ -87,7 +101,7 @@ def _heading(number: int, result: "SearchResult", *, kb: str | None) -> "Text":
     details = [
         *describe_place(result.source, result.heading_path, result.page_start, page_end=result.page_end),
         f"in {visible(kb)}" if kb else "",
-        f"{result.score:.2f}",
+        result.strength if result.is_matched else "beside a match",
         describe_copies(result.also_in),
     ]
     heading.append("".join(f"  {each}" for each in details if each), style="dim")
