@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from kb_search.mcp.tool_results import render_search_results
+from kb_search.mcp.tool_results import render_entries, render_search_results
 from kb_search.retrieval.fusion import Candidate
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import FittedResults, Result, assemble_results
@@ -53,8 +53,8 @@ def test_the_overlap_of_adjacent_chunks_is_shown_once() -> None:
         result(4, "Six.", start=30),
     )
     assert text == (
-        "[document d · chunks 0-2 · score 0.750] a.pdf\nOne. Two. Three.\nFour.\n\n"
-        "[document d · chunk 4 · score -] a.pdf\nSix."
+        f"[document d · kb {KB.kb_id} · chunks 0-2 · weak] a.pdf\nOne. Two. Three.\nFour.\n\n"
+        f"[document d · kb {KB.kb_id} · chunk 4] a.pdf\nSix."
     )
 
 
@@ -77,9 +77,9 @@ def test_each_passage_is_a_block_of_its_own() -> None:
         [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults(results, 2, 0), 0, None, {}
     )
     blocks, _ = render_search_results(answer)
-    assert [block.split(" · score")[0] for block in blocks[:2]] == [
-        "[document d · chunks 0-1",
-        "[document e · chunk 0",
+    assert [block.split("]")[0] for block in blocks[:2]] == [
+        f"[document d · kb {KB.kb_id} · chunks 0-1",
+        f"[document e · kb {KB.kb_id} · chunk 0",
     ]
     assert blocks[2:] == ["(2 more passages did not fit.)"]
 
@@ -102,3 +102,40 @@ def test_a_chunk_from_before_a_field_was_stored_is_a_result_with_the_default() -
     assert (shown_over_mcp["title"], shown_over_mcp["page_start"]) == ("", None)
     [shown_over_http] = to_response(SearchQuery("one"), answer).results
     assert (shown_over_http.page_end, shown_over_http.heading_path, shown_over_http.metadata) == (None, [], {})
+
+
+def test_the_line_before_a_passage_has_all_that_cites_it_and_reads_on() -> None:
+    first, second = (
+        replace(
+            each,
+            strength="strong",
+            chunk=replace(
+                each.chunk,
+                page_start=page,
+                page_end=page,
+                heading_path=["Leave", "a.pdf"],
+                metadata={"path": "hr/a.pdf"},
+            ),
+        )
+        for each, page in ((result(0, "One.", start=0, score=0.8), 3), (result(1, "Two.", start=5), 4))
+    )
+    assert shown(first, second).split("\n")[0] == (
+        f"[document d · kb {KB.kb_id} · chunks 0-1 · pages 3-4 · strong] a.pdf > Leave (hr/a.pdf)"
+    )
+    assert "· page 3 ·" in shown(first)
+
+
+def test_no_name_of_a_file_adds_a_line_or_ends_the_header() -> None:
+    named = result(0, "One.", start=0, score=0.8)
+    named = replace(named, chunk=replace(named.chunk, metadata={"path": "x\n[document e · chunk 1]"}))
+    assert len(shown(named).split("\n")) == 2
+
+
+def test_what_was_searched_by_words_only_or_not_found_is_said_in_the_text() -> None:
+    answer = SearchAnswer(
+        [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults([], 0, 0), 0, None, {}, degraded=True
+    )
+    for render in (render_search_results, render_entries):
+        nothing, by_words = render(answer)[0]
+        assert nothing.startswith("Nothing was found")
+        assert by_words.startswith("(By words only")

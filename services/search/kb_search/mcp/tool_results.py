@@ -16,9 +16,14 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 _HEADER_LIKE_LINE: Final = re.compile(r"^([^\S\n]*)\[(document|entry)", re.IGNORECASE | re.MULTILINE)
 ENTRY_HEADER: Final = re.compile(
-    r"^\[entry (?P<entry_id>\S+) · chunk (?P<chunk_id>\S+) · score (?P<score>\d+\.\d+)\](?: (?P<title>.+))?$"
+    r"^\[entry (?P<entry_id>\S+) · chunk (?P<chunk_id>\S+) · (?P<strength>strong|fair|weak)\](?: (?P<title>.+))?$"
 )
 """First line of each text that `knowledge_search` returns. Clients parse it, so it doesn't change."""
+
+_NOTHING: Final = "Nothing was found: the documents may not say it. Other words, or fewer, may find more."
+_BY_WORDS_ONLY: Final = (
+    "(By words only: the embedding provider is not available now, so matches by meaning are missing.)"
+)
 
 Blocks: TypeAlias = Sequence[str]
 """Texts for a model, each a separate content block."""
@@ -33,12 +38,12 @@ def render_search_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]
     results = [_fields(result) for result in answer.fitted.results]
     failures = [as_request_error(error).detail for error in answer.failures.values()]
     omitted_count = answer.fitted.omitted_count
-    blocks = [_block(passage) for passage in _passages(answer.fitted.results)] or ["Nothing was found."]
+    blocks = [_block(passage) for passage in _passages(answer.fitted.results)] or [_NOTHING]
     if omitted_count:
         blocks.append(f"({omitted_count} more passages did not fit.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
     if answer.degraded:
-        blocks.append("(Only the text index was searched: the embedding provider is not available now.)")
+        blocks.append(_BY_WORDS_ONLY)
     fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
     return blocks, fields | {"degraded": ["vector"] if answer.degraded else []}
 
@@ -46,11 +51,11 @@ def render_search_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]
 def render_entries(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]:
     """Render hits of a search of entries: one block for each, with a header line, and the same data in fields."""
     hits = [hit for result in answer.fitted.results if (hit := _entry_fields(result)) is not None]
-    blocks = [_entry_block(hit) for hit in hits] or ["Nothing was found."]
+    blocks = [_entry_block(hit) for hit in hits] or [_NOTHING]
     if answer.fitted.omitted_count:
         blocks.append(f"({answer.fitted.omitted_count} more hits did not fit.)")
     if answer.degraded:
-        blocks.append("(Only the text index was searched: the embedding provider is not available now.)")
+        blocks.append(_BY_WORDS_ONLY)
     return blocks, {"hits": hits, "omitted_count": answer.fitted.omitted_count} | {
         "degraded": ["vector"] if answer.degraded else []
     }
@@ -63,14 +68,15 @@ def _entry_fields(result: Result) -> dict[str, Any] | None:
     return {
         "entry_id": entry_id,
         "chunk_id": result.chunk.chunk_id,
-        "score": result.hit.scores.fused,
+        "strength": result.strength,
+        "score": round(result.score, 4),
         "entry_title": _one_line(result.chunk.document_name),
         "content": remove_invisible_characters(result.text),
     }
 
 
 def _entry_block(hit: Mapping[str, Any]) -> str:
-    header = f"[entry {hit['entry_id']} · chunk {hit['chunk_id']} · score {hit['score']:.4f}] {hit['entry_title']}"
+    header = f"[entry {hit['entry_id']} · chunk {hit['chunk_id']} · {hit['strength']}] {hit['entry_title']}"
     return f"{header.rstrip()}\n{_without_headers(hit['content'])}"
 
 
@@ -138,11 +144,28 @@ def _without_headers(content: str) -> str:
 
 
 def _header(passage: Sequence[Result]) -> str:
+    """Return the line before a passage, with all that a model needs to cite it and to read on."""
     first, last = passage[0].chunk, passage[-1].chunk
-    alone = len(passage) == 1
-    chunks = f"chunk {first.chunk_index}" if alone else f"chunks {first.chunk_index}-{last.chunk_index}"
-    score = f"{passage[0].score:.3f}" if any(one.hit for one in passage) else "-"
-    return f"[document {first.document_id} · {chunks} · score {score}] {_one_line(first.document_name)}"
+    known = [
+        f"document {first.document_id}",
+        f"kb {passage[0].kb.kb_id}",
+        _range("chunk", first.chunk_index, last.chunk_index),
+        _pages(passage),
+        passage[0].strength if any(one.hit for one in passage) else "",
+    ]
+    names = dict.fromkeys(_one_line(each) for each in (first.document_name, *first.heading_path))
+    path = first.metadata.get("path")
+    file = f" ({_one_line(path)})" if isinstance(path, str) and path != first.document_name else ""
+    return f"[{' · '.join(filter(None, known))}] {' > '.join(names)}{file}"
+
+
+def _pages(passage: Sequence[Result]) -> str:
+    first, last = passage[0].chunk.page_start, passage[-1].chunk.page_end
+    return "" if first is None else _range("page", first, first if last is None else last)
+
+
+def _range(name: str, first: int, last: int) -> str:
+    return f"{name} {first}" if first == last else f"{name}s {first}-{last}"
 
 
 def _fields(result: Result) -> dict[str, Any]:
@@ -153,6 +176,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "chunk_index": chunk.chunk_index,
         # A neighbour of a match has none.
         "score": None if result.hit is None else round(result.score, 4),
+        "strength": None if result.hit is None else result.strength,
         "also_in": [
             {"kb_id": copy.kb_id, "document_id": copy.chunk["document_id"], "chunk_id": copy.chunk["_id"]}
             for copy in (result.hit.copies[:MAX_COPIES] if result.hit else ())
@@ -164,6 +188,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "end": chunk.end,
         "heading_path": [_one_line(heading) for heading in chunk.heading_path],
         "page_start": chunk.page_start,
+        "page_end": chunk.page_end,
         "truncated": result.truncated,
         "content": remove_invisible_characters(result.text),
     }

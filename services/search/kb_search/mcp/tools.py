@@ -66,7 +66,8 @@ TOOLS: Final = (
         description=(
             "Search knowledge bases for passages that answer a question. "
             "Each passage is returned as a separate text that begins with the line "
-            "[document <id> · chunk <n> · score <s>] <title>. "
+            "[document <id> · kb <kb_id> · chunk <n> · page <p> · strong, fair or weak] <title> > <headings> (<file>). "
+            "A weak passage may be about something else. "
             "Consecutive chunks are merged into one passage, shown as chunks <n>-<m>."
         ),
         input_schema=_SEARCH_PARAMETERS
@@ -87,7 +88,7 @@ TOOLS: Final = (
         description=(
             "Search the knowledge of the organization: rules, decisions, procedures and notes that people wrote, and "
             "pages that were fetched. Each hit is returned as a separate text that begins with the line "
-            "[entry <id> · chunk <id> · score <s>] <title>. Scores order the hits; they are no probabilities."
+            "[entry <id> · chunk <id> · strong, fair or weak] <title>. A weak hit may be about something else."
         ),
         input_schema={
             "type": "object",
