@@ -242,11 +242,38 @@ MUTANTS: Final = (
     Mutant(
         "fan-out-applies-the-last-event-of-a-bundle-alone",
         "services/indexer/kb_indexer/project_events.py",
-        old="after = _fold(before or Document(*key), events, text_ids)",
-        new="after = _fold(before or Document(*key), events[-1:], text_ids)",
+        old="after = _fold(before or Document(*key), events, texts)",
+        new="after = _fold(before or Document(*key), events[-1:], texts)",
         caught_by=in_file(
             f"{_TESTS}/test_bundles.py", "test_events_that_come_together_give_the_state_that_they_give_one_by_one"
         ),
+    ),
+    Mutant(
+        "a-new-request-keeps-the-chunks-of-the-text-before",
+        _REQUESTS,
+        old='                    "chunk_count": None,\n                    "embedded_count": 0,\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_embedding_progress.py",
+            "test_a_new_request_forgets_the_chunks_of_the_text_before",
+        ),
+    ),
+    Mutant(
+        "each-document-notes-how-far-it-is",
+        "services/indexer/kb_indexer/embedding_progress.py",
+        old="missing > (MAX_TEXTS if is_first else 0)",
+        new="missing",
+        caught_by=in_file(
+            f"{_TESTS}/test_embedding_progress.py",
+            "test_a_document_whose_vectors_come_in_one_answer_costs_no_write_more",
+        ),
+    ),
+    Mutant(
+        "a-worker-notes-at-the-job-of-another",
+        _WORK,
+        old='{**_as_claimed(job), "lease_owner": job.lease_owner},',
+        new="_as_claimed(job),",
+        caught_by=in_file(f"{_TESTS}/test_embedding_progress.py", "test_a_worker_that_lost_the_job_notes_nothing"),
     ),
     Mutant(
         "fan-out-sends-what-is-right",

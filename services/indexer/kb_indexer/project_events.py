@@ -32,6 +32,15 @@ _REFERRED_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
+class ReferredText:
+    """Text that is stored already, under the id that an event names."""
+
+    identity: str
+    length: int
+    """Number of its characters."""
+
+
+@dataclass(frozen=True, slots=True)
 class Projection:
     """State of a document after some events."""
 
@@ -67,9 +76,10 @@ class Projector:
         await announce_outdated(self._database, projection.folded)
         return projection
 
-    async def _apply(self, events: Sequence[ArrivedEvent], texts: Mapping[ArrivedEvent, NewText | str]) -> Projection:
+    async def _apply(
+        self, events: Sequence[ArrivedEvent], texts: Mapping[ArrivedEvent, NewText | ReferredText]
+    ) -> Projection:
         key = events[0].event.organization_id, events[0].event.document_id
-        text_ids = {each: text.identity if isinstance(text, NewText) else text for each, text in texts.items()}
         new_texts = {text.identity: text for text in texts.values() if isinstance(text, NewText)}
         for _ in range(_MAX_RACES):
             before = await self._state_reader.document(OrganizationKey(*key))
@@ -77,7 +87,7 @@ class Projector:
             is_there = before.text.text_id if before is not None and before.text is not None else None
             await run_all(self._stored(text) for text_id, text in new_texts.items() if text_id != is_there)
             await reach("fan_out.after_text")
-            after = _fold(before or Document(*key), events, text_ids)
+            after = _fold(before or Document(*key), events, texts)
             if before == after.document:
                 return after
             if after.has_died and after.document.alive:
@@ -88,14 +98,14 @@ class Projector:
                 return after
         raise TransientError(f"gave up after {_MAX_RACES} conflicting writes")
 
-    async def _texts_of(self, events: Sequence[ArrivedEvent]) -> dict[ArrivedEvent, NewText | str]:
+    async def _texts_of(self, events: Sequence[ArrivedEvent]) -> dict[ArrivedEvent, NewText | ReferredText]:
         first = events[0].event
         if isinstance(first, OcrCompleted) and refers(first):
             return dict.fromkeys(events, await self._text_of(first))
         return {each: await self._text_of(each.event) for each in events if isinstance(each.event, OcrCompleted)}
 
-    async def _text_of(self, event: OcrCompleted) -> NewText | str:
-        """Return the text to store, or the id of a text that is stored already."""
+    async def _text_of(self, event: OcrCompleted) -> NewText | ReferredText:
+        """Return the text to store, or one that is stored already."""
         pages = [(page.page, page.start, page.end) for page in event.pages]
         text, embedding_text = event.text, event.embedding_text
         if event.text_ref is not None:
@@ -103,7 +113,7 @@ class Projector:
             pages = pages or list(referred.pages)
             embedding_text = embedding_text or referred.embedding_text
             if (tuple(pages), embedding_text) == (referred.pages, referred.embedding_text):
-                return event.text_ref
+                return ReferredText(event.text_ref, len(referred.text))
             text = referred.text
             _check_parts(text, pages=pages, embedding_text=embedding_text)
         key = DocumentKey(event.organization_id, event.document_id)
@@ -151,14 +161,17 @@ def _go_together(one: DocumentEvent, other: DocumentEvent) -> bool:
     return one == other or not (refers(one) or refers(other))
 
 
-def _fold(document: Document, events: Sequence[ArrivedEvent], text_ids: Mapping[ArrivedEvent, str]) -> Projection:
+def _fold(
+    document: Document, events: Sequence[ArrivedEvent], texts: Mapping[ArrivedEvent, NewText | ReferredText]
+) -> Projection:
     """Apply events one after the other."""
     changed_by: list[ArrivedEvent] = []
     folded: list[FoldedEvent] = []
     has_died = False
     for each in events:
-        text_id = text_ids.get(each)
-        after = apply(document, each.event, text_id=text_id)
+        text = texts.get(each)
+        text_id, length = (text.identity, text.length) if text is not None else (None, None)
+        after = apply(document, each.event, text_id=text_id, text_length=length)
         if after != document:
             changed_by.append(each)
         folded.append(FoldedEvent(each, after, text_id))

@@ -21,6 +21,7 @@ from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
+from kb_indexer.embedding_progress import NoteMissing, noting_embedded
 from kb_indexer.refuse_sensitive import SensitiveDocuments
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits, check_metadata_size
@@ -269,7 +270,8 @@ class SyncDocumentHandler:
             check_metadata_size(document.metadata_values, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
-            embedded = await self._embed(chunks, kb, allowance)
+            async with noting_embedded(self._database, job, chunks=len(chunks)) as note_missing:
+                embedded = await self._embed(chunks, kb, allowance, on_missing=note_missing)
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
         async with self._swapping(job, kb, kind="replace") as span:
@@ -325,7 +327,9 @@ class SyncDocumentHandler:
             span.set({"kb.chunks": len(chunks)})
             return chunks
 
-    async def _embed(self, chunks: Sequence[Chunk], kb: KnowledgeBase, allowance: SpendAllowance) -> Embedded:
+    async def _embed(
+        self, chunks: Sequence[Chunk], kb: KnowledgeBase, allowance: SpendAllowance, *, on_missing: NoteMissing
+    ) -> Embedded:
         with tracing.span(spans.EMBED, {"kb.chunks": len(chunks)}) as span:
             embedded = await self._embedder.embed(
                 [chunk.embedded_text for chunk in chunks],
@@ -335,6 +339,7 @@ class SyncDocumentHandler:
                 origin=origin_of(kb),
                 rate_limits=kb.rate_limits,
                 allowance=allowance,
+                on_missing=on_missing,
             )
             span.set({"kb.cache_hits": embedded.cached, "kb.embeddings": embedded.generated})
             return embedded

@@ -102,6 +102,7 @@ class Embedder:
         rate_limits: Mapping[str, int] | None = None,
         allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
+        on_missing: Callable[[int], None] | None = None,
     ) -> Embedded:
         """Return one vector per text.
 
@@ -116,6 +117,8 @@ class Embedder:
             rate_limits: `requests_per_minute` and `tokens_per_minute` of the KB, where it has any.
             allowance: of the work that this call is a part of; without it the call is all the work there is.
             before_paying: awaited if not all vectors are there; what it raises is raised, and nothing is paid.
+            on_missing: called with the number of distinct texts whose vectors are not there yet: when the cache was
+                asked, and after each answer of the provider.
 
         Raises:
             UnknownModel, ProviderKeyMissing: before anything is paid.
@@ -138,6 +141,7 @@ class Embedder:
             bucket=_bucket_of_kb(purpose, rate_limits),
             allowance=allowance,
             before_paying=before_paying,
+            on_missing=on_missing,
         )
 
     async def check_available(
@@ -232,6 +236,7 @@ class Embedder:
         bucket: Bucket | None = None,
         allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
+        on_missing: Callable[[int], None] | None = None,
     ) -> Embedded:
         key = batch_key(model, dimensions, purpose, cache_scope=self._cache_scope)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
@@ -249,12 +254,16 @@ class Embedder:
             await self._reserve(bucket, missing.values(), model=model, purpose=purpose)
         delivered: dict[str, Delivered] = {}
         if missing:
+            if on_missing is not None:
+                on_missing(len(missing))
             async with (
                 nullcontext(allowance)
                 if allowance is not None
                 else self.allowance(purpose.organization_id) as spendable
             ):
-                delivered = await self._buyer.buy(missing, model, key, purpose=purpose, allowance=spendable)
+                delivered = await self._buyer.buy(
+                    missing, model, key, purpose=purpose, allowance=spendable, on_missing=on_missing
+                )
         # Not before: a call that failed is repeated, and counts each text once.
         EMBEDDING_CACHE_HITS.labels(model.label).inc(found)
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}

@@ -1,7 +1,7 @@
 """Buys vectors: concurrent callers share requests to the provider, and each answer is stored and charged."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.embedding.batch_key import BatchKey
@@ -37,6 +37,7 @@ class VectorBuyer:
         *,
         purpose: Purpose,
         allowance: SpendAllowance,
+        on_missing: Callable[[int], None] | None = None,
     ) -> dict[str, Delivered]:
         """Have `missing` embedded, in requests shared with all callers that want something at the same time.
 
@@ -46,6 +47,7 @@ class VectorBuyer:
             key: of these texts.
             purpose: who pays, and what for.
             allowance: pays for them.
+            on_missing: called with the number of those that are still missing, after each answer.
 
         Returns:
             The deliveries, by chunk hash; those that another call had asked for already count as not charged.
@@ -57,6 +59,8 @@ class VectorBuyer:
             queue.add_text(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
             for chunk_hash, text in missing.items()
         ]
+        if on_missing is not None:
+            _count_down([each.delivery for each, _ in pending], on_missing)
         queue.send()
         try:
             await self._wait_for(pending, queue)
@@ -142,6 +146,20 @@ class VectorBuyer:
         await reach("embed.after_store")
         for pending, vector in zip(batch, vectors, strict=True):
             pending.delivery.set_result(Delivered(vector, pending.chunk_hash in charged))
+
+
+def _count_down(deliveries: Sequence["asyncio.Future[Delivered]"], on_missing: Callable[[int], None]) -> None:
+    """Call `on_missing` after each delivery with the number of those that are still to come."""
+    missing = len(deliveries)
+
+    def note(delivery: "asyncio.Future[Delivered]") -> None:
+        nonlocal missing
+        if not delivery.cancelled() and delivery.exception() is None:
+            missing -= 1
+            on_missing(missing)
+
+    for delivery in deliveries:
+        delivery.add_done_callback(note)
 
 
 def _batch_span(batch: Sequence[PendingText], model: EmbeddingModel) -> tracing.TraceSpan:

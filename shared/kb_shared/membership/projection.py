@@ -28,17 +28,20 @@ class _RevisedFacet(Protocol):
 F = TypeVar("F", bound=_RevisedFacet)
 
 
-def apply(document: Document, event: DocumentEvent, *, text_id: str | None = None) -> Document:
+def apply(
+    document: Document, event: DocumentEvent, *, text_id: str | None = None, text_length: int | None = None
+) -> Document:
     """Return the state of `document` with `event` added to what it was made of.
 
     Args:
         text_id: where the text of an `OcrCompleted` is stored; required for it.
+        text_length: number of its characters, as far as it is known.
     """
     match event:
         case OcrCompleted():
             if text_id is None:
                 raise ValueError("an OcrCompleted is applied after its text is stored")
-            document = replace(document, text=_latest(document.text, _text(event, text_id)))
+            document = replace(document, text=_latest(document.text, _text(event, text_id, text_length)))
             document = replace(document, tags=_latest(document.tags, _tags(event.revision, event.tag_ids)))
             if event.metadata is not None:
                 document = replace(document, metadata=_latest(document.metadata, _metadata(event)))
@@ -94,7 +97,7 @@ def _without_dead_facets(document: Document) -> Document:
     )
 
 
-def _text(event: OcrCompleted, text_id: str) -> TextFacet:
+def _text(event: OcrCompleted, text_id: str, length: int | None = None) -> TextFacet:
     upload_date = _to_milliseconds(event.upload_date)
     content = [text_id, event.document_name, upload_date.isoformat(), event.content_type]
     if event.source_digest is not None:
@@ -110,6 +113,7 @@ def _text(event: OcrCompleted, text_id: str) -> TextFacet:
         content_type=event.content_type,
         source_digest=event.source_digest,
         reading_warnings=event.reading_warnings or (),
+        length=length,
     )
 
 

@@ -101,6 +101,7 @@ class NewText:
         embedding_text: str | None = None,
     ) -> None:
         self.text = text
+        self.length = len(text)
         self.encoded = text.encode()
         self.identity = text_id(document, text, pages, embedding_text=embedding_text)
         self.key = {"_id": self.identity, "organization_id": document.organization_id}

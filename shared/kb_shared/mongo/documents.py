@@ -49,6 +49,8 @@ class TextFacet:
     """Digest that the sender gave the file of the text."""
     reading_warnings: tuple[str, ...] = ()
     """Sentences on what was left out or assumed when the text was read from its file."""
+    length: int | None = None
+    """Number of characters that are cut into chunks; None in rows from before this field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,12 @@ class AppliedEvent:
 
 _TEXTS: Final = RowMapper(
     TextFacet,
-    names={"revision": "text_revision", "digest": "text_digest", "name": "document_name"},
+    names={
+        "revision": "text_revision",
+        "digest": "text_digest",
+        "name": "document_name",
+        "length": "text_length",
+    },
     convert={"reading_warnings": tuple},
 )
 _TAGS: Final = RowMapper(
@@ -487,6 +494,7 @@ def _to_fields(document: Document) -> Row:
         "text_revision": text.revision if text else None,
         "text_digest": text.digest if text else None,
         "text_id": text.text_id if text else None,
+        "text_length": text.length if text else None,
         "document_name": text.name if text else None,
         "upload_date": text.upload_date if text else None,
         "content_type": text.content_type if text else None,

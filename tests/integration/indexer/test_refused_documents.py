@@ -8,6 +8,7 @@ import pytest
 from kb_contracts import topics
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, DocumentIndexFailed, DocumentRejected
+from kb_indexer.embedding_progress import NoteMissing
 from kb_shared.chunking import Chunk
 from kb_shared.embedding.embedder import Embedded
 from kb_shared.metering.budget import SpendAllowance
@@ -93,10 +94,12 @@ def during_next_work(indexer: Replica, monkeypatch: pytest.MonkeyPatch) -> Later
     embed = indexer.sync._embed
     waiting: list[Callable[[], Awaitable[Any]]] = []
 
-    async def embed_later(chunks: Sequence[Chunk], kb: KnowledgeBase, allowance: SpendAllowance) -> Embedded:
+    async def embed_later(
+        chunks: Sequence[Chunk], kb: KnowledgeBase, allowance: SpendAllowance, *, on_missing: NoteMissing
+    ) -> Embedded:
         while waiting:
             await waiting.pop()()
-        return await embed(chunks, kb, allowance)
+        return await embed(chunks, kb, allowance, on_missing=on_missing)
 
     monkeypatch.setattr(indexer.sync, "_embed", embed_later)
     return waiting.append

@@ -72,6 +72,10 @@ class IndexJob:
     """Time before which no worker may claim it, after a failed attempt."""
     publication: str | None = None
     """Id of the latest request to publish its command; None if an older version wrote the row."""
+    chunk_count: int | None = None
+    """Number of chunks of its document; None until it is cut, and of a document whose vectors take one request."""
+    embedded_count: int = 0
+    """Number of these chunks that have their vectors."""
 
     @property
     def key(self) -> MembershipKey:

@@ -126,6 +126,9 @@ def _renewal(command: SyncDocument, request: SyncRequest, opened: Opened) -> Upd
                     "error_type": None,
                     "error_message": None,
                     "postponed_until": None,
+                    # Its text may be another one.
+                    "chunk_count": None,
+                    "embedded_count": 0,
                     "backfill_id": request.backfill_id or {"$ifNull": ["$backfill_id", None]},
                     "lease_owner": {"$ifNull": ["$lease_owner", None]},
                     "lease_until": {"$ifNull": ["$lease_until", None]},

@@ -81,6 +81,17 @@ async def note_alone(database: Database, job: IndexJob) -> None:
     )
 
 
+async def note_embedded(database: Database, job: IndexJob, *, chunks: int, embedded: int) -> None:
+    """Note how many chunks of the document have their vectors, unless another worker or request has the job now.
+
+    The next attempt writes other numbers: nothing but what people see rests on them.
+    """
+    await database[NAME].update_one(
+        {**_as_claimed(job), "lease_owner": job.lease_owner},
+        {"$set": {"chunk_count": chunks, "embedded_count": embedded}},
+    )
+
+
 async def extend(database: Database, jobs: Sequence[IndexJob], *, owner: str, lease: timedelta) -> int:
     """Extend the leases of `jobs`; return how many the owner still holds."""
     if not jobs:
