@@ -249,6 +249,23 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a-knowledge-base-is-active-while-documents-are-indexed",
+        "shared/kb_shared/mongo/knowledge_bases.py",
+        old='{"$ne": [f"${index_jobs.NAME}", []]}',
+        new='{"$eq": [f"${index_jobs.NAME}", None]}',
+        caught_by=(
+            *in_file(
+                "tests/integration/kb_api/test_list_knowledge_bases.py",
+                "test_a_knowledge_base_is_indexing_until_the_last_document_is_done",
+                "test_filter_and_order_are_those_of_the_status_that_is_shown",
+            ),
+            *in_file(
+                "tests/integration/search/test_search.py",
+                "test_a_kb_is_indexing_for_searches_while_a_document_of_it_has_an_open_job",
+            ),
+        ),
+    ),
+    Mutant(
         "a-new-request-keeps-the-chunks-of-the-text-before",
         _REQUESTS,
         old='                    "chunk_count": None,\n                    "embedded_count": 0,\n',

@@ -1,13 +1,15 @@
 """`knowledge_bases`: the configuration of KBs, and the state of their life cycle.
 
-`creating -> building -> indexing -> active`; `error` and back from each; `deleting` from any. The configuration of
+`creating -> building -> indexing -> active`; `error` and back from each; `deleting` from any. People see `indexing`
+also while documents of an active KB have open jobs: that is computed when it is read (`with_shown_status`), because a
+stored status would be one row that all documents write. The configuration of
 chunks and vectors never changes. Tags do: each change raises `tags_version`, which is also in the KB slots.
 """
 
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -16,7 +18,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
-from kb_shared.mongo import kb_slots
+from kb_shared.mongo import index_jobs, kb_slots
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper, match_version
@@ -58,6 +60,7 @@ Sort = Literal[
 ]
 """Field to sort by; descending with a minus."""
 _IS_OTHER: Final = "is_other"
+_SHOWN_STATUS: Final = "shown_status"
 _COUNTS: Final = frozenset({"document_count", "chunk_count"})
 """Fields that are sums over the KB slots."""
 
@@ -221,8 +224,49 @@ async def find_names(database: Database, organization_id: str, *, kb_ids: Collec
 def build_union_stage(organization_id: str, *, kb_ids: Collection[str]) -> Row:
     """Build the stage of a query on another collection that adds a `knowledge_base` for each KB that exists."""
     theirs = {"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}
-    pipeline = [{"$match": theirs}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]
+    pipeline = [
+        {"$match": theirs},
+        *_build_shown_status_stages(organization_id),
+        {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}},
+    ]
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
+
+
+def read_union_row(row: Row) -> tuple[KnowledgeBase, Status]:
+    """Read a `knowledge_base` of `build_union_stage`: the KB, and the status that people see."""
+    return ROWS.read(row), Status(row[_SHOWN_STATUS])
+
+
+async def with_shown_status(
+    database: Database, organization_id: str, kbs: Sequence[KnowledgeBase]
+) -> list[KnowledgeBase]:
+    """Return the KBs with the status that people see: an active one with open work is `indexing`."""
+    active = [kb.kb_id for kb in kbs if kb.status is Status.ACTIVE]
+    if not active:
+        return [*kbs]
+    rows = await database[NAME].aggregate(
+        [
+            {"$match": {"_id": {"$in": active}, "organization_id": organization_id}},
+            *_build_shown_status_stages(organization_id),
+            {"$match": {_SHOWN_STATUS: Status.INDEXING}},
+            {"$project": {"_id": 1}},
+        ]
+    )
+    at_work = {row["_id"] async for row in rows}
+    return [replace(kb, status=Status.INDEXING) if kb.kb_id in at_work else kb for kb in kbs]
+
+
+def _build_shown_status_stages(organization_id: str) -> list[Row]:
+    """Build the stages that add the status that people see, for one look-up in an index, however many jobs there are.
+
+    While a backfill runs, the stored status is `indexing`.
+    """
+    is_at_work = {"$and": [{"$eq": ["$status", Status.ACTIVE]}, {"$ne": [f"${index_jobs.NAME}", []]}]}
+    return [
+        index_jobs.build_first_open_stage(organization_id),
+        {"$set": {_SHOWN_STATUS: {"$cond": [is_at_work, Status.INDEXING, "$status"]}}},
+        {"$unset": index_jobs.NAME},
+    ]
 
 
 async def get(database: Database, key: KnowledgeBaseKey, *, session: MongoSession | None = None) -> KnowledgeBase:
@@ -283,25 +327,34 @@ async def find_page(
 
     Args:
         kb_ids: ids among which to look; None: all.
+        status: only those that people see with this status.
         name_search: literal part of the name, case-insensitive.
         tag_id: only those with this tag.
     """
-    query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
+    query: Row = {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}
     if tag_id is not None:
         query["tag_ids"] = tag_id
     if kb_ids is not None:
         query["_id"] = {"$in": list(kb_ids)}
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
-    field_name = sort.removeprefix("-")
+    field_name = _SHOWN_STATUS if sort.endswith("status") else sort.removeprefix("-")
     order = {_IS_OTHER: ASCENDING, field_name: DESCENDING if sort.startswith("-") else ASCENDING, "_id": ASCENDING}
     # Rows of older versions have no kind.
     is_other = {"$set": {_IS_OTHER: {"$ne": ["$kind", KnowledgeBaseKind.KNOWLEDGE]}}}
     counted = kb_slots.build_count_stages() if field_name in _COUNTS else []
+    looks_at_work = status in (Status.ACTIVE, Status.INDEXING) or (status is None and field_name == _SHOWN_STATUS)
+    if looks_at_work and status is not None:
+        query["status"] = {"$in": [Status.ACTIVE, Status.INDEXING]}
+    elif status is not None:
+        query["status"] = status
+    shown = _build_shown_status_stages(organization_id) if looks_at_work else []
+    found: list[Row] = [{"$match": query}, *shown, *([{"$match": {_SHOWN_STATUS: status}}] if shown and status else [])]
     rows = await database[NAME].aggregate(
-        [{"$match": query}, *counted, is_other, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
+        [*found, *counted, is_other, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
     )
-    return [ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
+    totals = await (await database[NAME].aggregate([*found, {"$count": "kbs"}])).to_list()
+    return [ROWS.read(row) async for row in rows], totals[0]["kbs"] if totals else 0
 
 
 async def count(database: Database, organization_id: str, session: MongoSession | None = None) -> int:

@@ -3,8 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo import index_jobs, knowledge_bases
 from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.kb_api.organization import OrganizationClient
 
 
@@ -73,6 +74,76 @@ async def test_status_selects(organization: OrganizationClient) -> None:
     )
     assert await listed(organization, status="error") == ["broken"]
     assert await listed(organization, status="active") == []
+
+
+async def activated(organization: OrganizationClient, name: str) -> str:
+    """Create an active KB without work; return its id."""
+    kb = await organization.stored((await organization.create(name=name))["kb_id"])
+    await organization.finish_scans()
+    await knowledge_bases.set_status(organization.database, kb, Status.ACTIVE, only_from=kb.status)
+    return kb.kb_id
+
+
+async def status_of(organization: OrganizationClient, kb_id: str) -> str:
+    shown: str = (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["status"]
+    assert [
+        each["status"]
+        for each in (await organization.ok("GET", "/knowledge-bases"))["knowledge_bases"]
+        if each["kb_id"] == kb_id
+    ] == [shown]
+    return shown
+
+
+async def test_a_knowledge_base_is_indexing_until_the_last_document_is_done(organization: OrganizationClient) -> None:
+    kb_id = await activated(organization, "busy")
+    assert await status_of(organization, kb_id) == "active"
+    command = await organization.open_job(kb_id, "d1")
+    assert await status_of(organization, kb_id) == "indexing"
+    job = await organization.claim(command)
+    assert await status_of(organization, kb_id) == "indexing"
+    # Documents don't write the row of their KB.
+    assert (await organization.stored(kb_id)).status is Status.ACTIVE
+    await index_jobs.finish(organization.database, job)
+    assert await status_of(organization, kb_id) == "active"
+
+
+async def test_a_job_that_nothing_is_done_for_by_itself_keeps_no_knowledge_base_indexing(
+    organization: OrganizationClient,
+) -> None:
+    kb_id = await activated(organization, "done")
+    await organization.failed_job(kb_id, "d1", error_type="x", error_message="y")
+    await organization.waiting_job(kb_id, "d2")
+    assert await status_of(organization, kb_id) == "active"
+
+
+async def test_filter_and_order_are_those_of_the_status_that_is_shown(
+    organization: OrganizationClient, new_organization: Callable[..., Awaitable[OrganizationClient]]
+) -> None:
+    await activated(organization, "done")
+    await organization.open_job(await activated(organization, "busy"), "d1")
+    other = await new_organization()
+    await other.open_job(await activated(other, "of others"), "d1")
+    await organization.create(name="new")
+    assert await listed(organization, status="indexing") == ["busy"]
+    assert await listed(organization, status="active") == ["done"]
+    assert await listed(organization, sort="status") == ["done", "new", "busy"]
+    answer = await organization.ok("GET", "/knowledge-bases", status="indexing", limit=1)
+    assert answer["total_count"] == 1
+
+
+async def test_a_status_costs_one_look_up_in_an_index_however_many_jobs_there_are(
+    organization: OrganizationClient,
+) -> None:
+    kb_id = await activated(organization, "busy")
+    for n in range(30):
+        await organization.open_job(kb_id, f"d{n}")
+    await organization.running_job(kb_id, "d30")
+    pipeline = [{"$match": {"_id": kb_id}}, index_jobs.build_first_open_stage(organization.organization_id)]
+    command = {"aggregate": knowledge_bases.NAME, "pipeline": pipeline, "cursor": {}}
+    explained = await organization.database.command({"explain": command, "verbosity": "executionStats"})
+    [lookup] = [stage for stage in explained["stages"] if "$lookup" in stage]
+    assert lookup["indexesUsed"] == ["kb_id_1_state_1_document_id_1"]
+    assert lookup["totalDocsExamined"] == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY, generate_latest
 
+from kb_contracts.commands import Reason, SyncDocument
 from kb_search.log_queries import QueryLog
 from kb_search.retrieval.fusion import WEIGHTS, QueryShape
 from kb_search.retrieval.hit_finder import HitFinder
@@ -15,9 +16,10 @@ from kb_search.retrieval.optimistic_read import StaleRead
 from kb_search.retrieval.query import SearchCaller, SearchQuery
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.mongo import index_queries, knowledge_bases, spu_ledger, vectors
+from kb_shared.mongo import index_jobs, index_queries, knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.search.conftest import NewSearcher, SearchingCaller
@@ -203,6 +205,19 @@ async def test_a_kb_is_searched_while_it_is_being_filled(searcher: SearchingCall
     answer = await searcher.search(knowledge, "one")
     assert contents(answer) == ["one"]
     assert answer["kb_status"] == "indexing"
+
+
+async def test_a_kb_is_indexing_for_searches_while_a_document_of_it_has_an_open_job(
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
+) -> None:
+    assert (await searcher.search(knowledge))["kb_status"] == "active"
+    command = SyncDocument(organization_id="acme", kb_id=knowledge.kb.kb_id, document_id="d1", reason=Reason.BACKFILL)
+    trace = f"00-{'1' * 32}-{'2' * 16}-01"
+    await index_jobs.request(search_database, [SyncRequest([command], trace, datetime.now(UTC))])
+    # With the KB as it was read for the search before.
+    assert (await searcher.search(knowledge))["kb_status"] == "indexing"
+    await index_jobs.delete_of_kb(search_database, knowledge.kb.key)
+    assert (await searcher.search(knowledge))["kb_status"] == "active"
 
 
 async def test_an_empty_kb_gives_an_empty_answer(searcher: SearchingCaller, knowledge: Knowledge) -> None:

@@ -193,6 +193,7 @@ async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_i
 
 
 async def views(database: Database, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
+    kbs = await knowledge_bases.with_shown_status(database, organization_id, kbs)
     totals = await kb_slots.sum_counters(database, organization_id, kb_ids=[kb.kb_id for kb in kbs])
     dead_tags = await tags.find_deleted(
         database, organization_id, tag_ids={tag_id for kb in kbs for tag_id in kb.tag_ids}

@@ -243,7 +243,11 @@ async def remove_tool(
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
     """List the knowledge bases of the organization with their size, and whether the agent has them."""
     agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
-    kbs = await knowledge_bases.find_of_organization(database, caller.organization_id)
+    kbs = await knowledge_bases.with_shown_status(
+        database,
+        caller.organization_id,
+        await knowledge_bases.find_of_organization(database, caller.organization_id),
+    )
     totals = await kb_slots.sum_counters(database, caller.organization_id, kb_ids=[kb.kb_id for kb in kbs])
     linked = {tool.kb_id for tool in agent.tools}
     shown = [

@@ -289,7 +289,9 @@ class McpTools:
         caller.check(Scope.READ)
         await self._limits.count_request("administration", caller)
         kbs = await knowledge_bases.find_of_organization(self._database, caller.organization_id)
-        return _success(*render_knowledge_bases([kb for kb in kbs if caller.may_use(kb.kb_id)]))
+        usable = [kb for kb in kbs if caller.may_use(kb.kb_id)]
+        shown = await knowledge_bases.with_shown_status(self._database, caller.organization_id, usable)
+        return _success(*render_knowledge_bases(shown))
 
     async def _read_chunks(self, caller: Caller, arguments: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)

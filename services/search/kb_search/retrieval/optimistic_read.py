@@ -13,7 +13,7 @@ from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
 from kb_shared.http.authentication import CachedKey
 from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.database import Row, mongo_errors
-from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 _CHECK_AFTER_FAILURE_S: Final = 3.0
 """Seconds to check again after a failure. MongoDB may be the cause, and the caller has already waited for it."""
@@ -50,6 +50,7 @@ class OptimisticRead:
         self._key = key
         self._confirmed = is_confirmed and (key is None or key.is_current)
         self._stale = False
+        self._indexing: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
 
     @property
@@ -71,11 +72,16 @@ class OptimisticRead:
     def check(self, rows: Sequence[Row]) -> None:
         """Compare the key and the KBs with the rows that the stages added. Raises StaleRead."""
         keys = [api_keys.read_row(row["api_key"]) for row in rows if "api_key" in row]
-        kbs = [knowledge_bases.ROWS.read(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
+        read = [knowledge_bases.read_union_row(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
+        self._indexing = frozenset(kb.kb_id for kb, shown in read if shown is Status.INDEXING)
         self._set_confirmed(
             same=keys == ([] if self._key is None else [self._key.stored])
-            and _without_last_searched({kb.kb_id: kb for kb in kbs}) == _without_last_searched(self.kbs)
+            and _without_last_searched({kb.kb_id: kb for kb, _ in read}) == _without_last_searched(self.kbs)
         )
+
+    def show(self, kb: KnowledgeBase) -> KnowledgeBase:
+        """Return a KB with the status that people saw in the snapshot of the hits."""
+        return replace(kb, status=Status.INDEXING) if kb.kb_id in self._indexing else kb
 
     async def confirm(self) -> None:
         """Read the key and the KBs again now, unless that was done for this request.

@@ -309,7 +309,7 @@ class KnowledgeBaseSearch:
         fitted = assemble_results(found.page.hits, found.neighbours, kbs=kbs, query=query, now=datetime.now(UTC))
         degraded = query.uses_vectors and any(target.vector is None and target.kb.kb_id in kbs for target in targets)
         return SearchAnswer(
-            [*kbs.values()],
+            [optimistic_read.show(kb) for kb in kbs.values()],
             failures,
             found.page,
             fitted,

@@ -27,6 +27,7 @@ from kb_shared.mongo.index_jobs.job import (
 )
 from kb_shared.mongo.index_jobs.queries import (
     BACKLOG_LIMIT,
+    build_first_open_stage,
     count_all_open,
     count_by_state,
     count_failed,
@@ -83,6 +84,7 @@ __all__ = [
     "LaneLimits",
     "Opened",
     "SyncRequest",
+    "build_first_open_stage",
     "claim_all",
     "count_all_open",
     "count_by_state",

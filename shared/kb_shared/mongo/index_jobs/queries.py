@@ -106,6 +106,22 @@ async def count_open(database: Database, key: KnowledgeBaseKey, *, limit: int = 
     return await database[NAME].count_documents(query)
 
 
+def build_first_open_stage(organization_id: str) -> Row:
+    """Build the stage of a query on KBs that adds an array with the first pending or running job of each, if any."""
+    is_open = {
+        "organization_id": organization_id,
+        "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
+    }
+    looked_up = {
+        "from": NAME,
+        "localField": "_id",
+        "foreignField": "kb_id",
+        "pipeline": [{"$match": is_open}, {"$limit": 1}, {"$project": {"_id": 1}}],
+        "as": NAME,
+    }
+    return {"$lookup": looked_up}
+
+
 async def is_any_open(
     database: Database, session: MongoSession, key: KnowledgeBaseKey, *, requested_by: datetime
 ) -> bool:
