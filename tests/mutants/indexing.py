@@ -17,6 +17,8 @@ _SLOTS: Final = "shared/kb_shared/mongo/kb_slots.py"
 _VECTORS: Final = "shared/kb_shared/mongo/vectors.py"
 _REQUESTS: Final = "shared/kb_shared/mongo/index_jobs/requests.py"
 _WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
+_ESTIMATE: Final = "services/kb-api/kb_api/indexing_estimate.py"
+_ESTIMATE_TESTS: Final = "tests/unit/kb_api/test_indexing_estimate.py"
 _REBUILDS: Final = "tests/integration/kb_api/test_rebuild_search_indexes.py"
 
 _PAGES: Final = "tests/unit/chunking/test_headings_types_and_pages.py"
@@ -247,6 +249,50 @@ MUTANTS: Final = (
         caught_by=in_file(
             f"{_TESTS}/test_bundles.py", "test_events_that_come_together_give_the_state_that_they_give_one_by_one"
         ),
+    ),
+    *(
+        Mutant(
+            name, _ESTIMATE, old=old, new=new, caught_by=in_file("tests/unit/kb_api/test_indexing_estimate.py", *tests)
+        )
+        for name, old, new, *tests in (
+            (
+                "documents-count-alike-whatever-their-length",
+                "mean_chunks if each.text_length is None else each.text_length / characters",
+                "mean_chunks",
+                "test_the_error_after_a_third_is_below_a_half_whatever_the_order",
+            ),
+            (
+                "a-half-done-document-counts-as-not-begun",
+                "left = max(1, each.chunk_count - each.embedded_count)",
+                "left = max(1, each.chunk_count)",
+                "test_the_error_after_a_third_is_below_a_half_whatever_the_order",
+                "test_progress_is_a_share_of_the_chunks",
+            ),
+            (
+                "what-the-cache-has-makes-no-estimate-shorter",
+                "work.uncut / (1 + cached_share)",
+                "work.uncut",
+                "test_the_error_after_a_third_is_below_a_half_whatever_the_order",
+            ),
+            (
+                "the-first-moment-of-a-run-counts-without-its-time",
+                "for _, done in within[:-1]",
+                "for _, done in within",
+                "test_what_the_last_run_took_tells_how_long_the_next_one_takes_before_it_has_begun",
+            ),
+            (
+                "a-pace-is-that-of-the-last-minute",
+                "window = max(_SHORTEST_WINDOW_S, (newest - oldest) * _SHARE_OF_RUN)",
+                "window = _SHORTEST_WINDOW_S",
+                "test_an_estimate_is_no_more_unsteady_than_the_machine",
+            ),
+            (
+                "a-pace-is-that-of-the-whole-run",
+                "window = max(_SHORTEST_WINDOW_S, (newest - oldest) * _SHARE_OF_RUN)",
+                "window = newest - oldest",
+                "test_an_estimate_follows_a_machine_that_becomes_half_as_fast",
+            ),
+        )
     ),
     Mutant(
         "a-knowledge-base-is-active-while-documents-are-indexed",

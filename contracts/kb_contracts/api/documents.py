@@ -6,7 +6,14 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from kb_contracts.api.batches import DescribedAs
-from kb_contracts.api.memberships import LEFT_OUT, DocumentError, DocumentState, DocumentStatus
+from kb_contracts.api.memberships import (
+    EMBEDDING,
+    LEFT_OUT,
+    DocumentError,
+    DocumentState,
+    DocumentStatus,
+    EmbeddingProgress,
+)
 from kb_contracts.api.model import StrictModel, example, in_utc
 from kb_contracts.api.unsendable_messages import UnsendableMessageView
 from kb_contracts.cloudevents import Moment
@@ -144,6 +151,7 @@ class MembershipView(BaseModel):
     name: str = Field(description="Name of the knowledge base.")
     status: DocumentStatus = Field(description="State of the document in the knowledge base.")
     chunk_count: int = Field(description="Number of chunks that are searchable now.")
+    embedding: EmbeddingProgress | None = Field(default=None, description=EMBEDDING)
     indexed_at: datetime | None = Field(
         description="Time at which the document was last indexed in the knowledge base; null if it is not indexed."
     )
@@ -178,6 +186,7 @@ class DocumentView(DocumentState):
                     "name": "Handbook",
                     "status": "indexed",
                     "chunk_count": 31,
+                    "embedding": None,
                     "indexed_at": "2026-01-31T12:00:05Z",
                     "attempts": 0,
                     "error": None,

@@ -315,7 +315,8 @@ class KnowledgeBaseStats(BaseModel):
                 "paused": 0,
             },
             "progress": 0.977,
-            "eta_s": 1.5,
+            "remaining_chunk_count": 30,
+            "eta_s": 4.5,
             "last_indexed_at": "2026-01-31T12:00:00Z",
             "mean_indexing_s": 0.412,
             "cache_hit_ratio": 0.25,
@@ -341,11 +342,16 @@ class KnowledgeBaseStats(BaseModel):
     total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")
     states: StateCounts
     progress: float = Field(
-        description="Share of the documents, from 0 to 1, that need no more work. 1 if no document waits."
+        description="Share of the chunks, from 0 to 1, that need no more work; those of documents that are not cut yet "
+        "are estimated by the lengths of their texts. 1 if no document waits."
+    )
+    remaining_chunk_count: int = Field(
+        default=0, description="Estimated number of chunks that still have to be indexed, refreshed or removed."
     )
     eta_s: float | None = Field(
-        description="Estimated seconds until no document waits, at the pace of the last 5 minutes; null if none waits, "
-        "none was indexed then, or the knowledge base is paused."
+        description="Estimated seconds until no document waits, at the pace at which the embedding model gave vectors "
+        "last, in this knowledge base or another one; null if none waits, no pace is known, the knowledge base is "
+        "paused, or all that is left waits after an error."
     )
     last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
     mean_indexing_s: float | None = Field(

@@ -36,6 +36,19 @@ class DocumentError(BaseModel):
     message: str = Field(description="Explanation of the error for people.")
 
 
+class EmbeddingProgress(BaseModel):
+    """Progress of a text that is being indexed."""
+
+    chunk_count: int = Field(description="Number of chunks of the text.")
+    embedded_count: int = Field(description="Number of these chunks that have their vectors.")
+
+
+EMBEDDING: Final = (
+    "Progress of the text that is being indexed; null until it is cut into chunks, and for a document whose vectors "
+    "come in one answer of the embedding model."
+)
+
+
 class ListedDocumentView(BaseModel):
     document_id: str
     document_name: str | None = Field(description="Name of the document; null until its text has come.")
@@ -43,6 +56,7 @@ class ListedDocumentView(BaseModel):
     chunk_count: int = Field(
         description="Number of chunks that are searchable now, also while a newer text is being indexed."
     )
+    embedding: EmbeddingProgress | None = Field(default=None, description=EMBEDDING)
     indexed_at: datetime | None = Field(
         description="Time at which the document was last indexed; null if it is not indexed."
     )
@@ -63,6 +77,7 @@ class DocumentList(BaseModel):
                     "document_name": "handbook.pdf",
                     "status": "indexed",
                     "chunk_count": 31,
+                    "embedding": None,
                     "indexed_at": "2026-01-31T12:00:05Z",
                     "attempts": 0,
                     "error": None,

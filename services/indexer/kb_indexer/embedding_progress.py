@@ -29,14 +29,14 @@ async def noting_embedded(database: Database, job: IndexJob, *, chunks: int) -> 
 
     A swap follows, whose transaction would conflict with a write to the job.
     """
-    progress = _EmbeddingProgress(database, job, chunks=chunks)
+    progress = _ProgressNotes(database, job, chunks=chunks)
     try:
         yield progress.note
     finally:
         await progress.finish()
 
 
-class _EmbeddingProgress:
+class _ProgressNotes:
     def __init__(self, database: Database, job: IndexJob, *, chunks: int) -> None:
         self._database = database
         self._job = job

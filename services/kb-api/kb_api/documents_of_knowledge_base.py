@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING
 
-from kb_contracts.api.memberships import IndexStatus, ListedDocumentSort, OpenJobStatus, StatusFilter
+from kb_contracts.api.memberships import EmbeddingProgress, IndexStatus, ListedDocumentSort, OpenJobStatus, StatusFilter
 from kb_shared.mongo import document_index, documents, index_jobs
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -24,6 +24,13 @@ _JOB_FIELDS: Final = {
     "document_id": 1,
     # A worker whose lease has expired is not working any more; the sweeper gives its job to another.
     "state": {"$cond": [{"$and": [{"$eq": ["$state", "running"]}, _LEASE_IS_OVER]}, "pending", "$state"]},
+    "embedding": {
+        "$cond": [
+            {"$gt": ["$chunk_count", None]},
+            {"chunk_count": "$chunk_count", "embedded_count": "$embedded_count"},
+            None,
+        ]
+    },
     "attempts": 1,
     "error_type": 1,
     "error_message": 1,
@@ -40,6 +47,7 @@ class ListedDocument:
     status: IndexStatus | OpenJobStatus
     chunk_count: int
     """Number of chunks that are searchable now, also while a newer text is being indexed."""
+    embedding: EmbeddingProgress | None
     indexed_at: datetime | None
     attempts: int
     error_type: str | None
@@ -184,6 +192,7 @@ def _listed(row: Row, *, with_jobs: bool) -> ListedDocument:
         document_name=row.get("document_name"),
         status=state or ("indexed" if chunk_count else "empty"),
         chunk_count=chunk_count,
+        embedding=EmbeddingProgress(**row["embedding"]) if with_jobs and row.get("embedding") else None,
         indexed_at=row.get("indexed_at"),
         attempts=row.get("attempts", 0),
         error_type=row.get("error_type"),

@@ -1,10 +1,10 @@
-"""Counts what a KB contains and what is still to do, and measures pace, cost and sizes."""
+"""KnowledgeBaseCounts what a KB contains and what is still to do, and measures pace, cost and sizes."""
 
 from collections.abc import Mapping
 
+from kb_api.indexing_progress import KnowledgeBaseCounts, measure_indexing
 from kb_contracts.api.knowledge_bases import KnowledgeBaseStats, SearchIndexView, StateCounts, StorageView
 from kb_shared.mongo import (
-    backfills,
     chunk_collections,
     document_index,
     documents,
@@ -16,7 +16,7 @@ from kb_shared.mongo import (
 )
 from kb_shared.mongo.chunk_collections import ChunkStorage
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import UNDONE, IndexJobState
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.prices import NANO_USD
 
@@ -28,12 +28,9 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
     with_tags = await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids)
     jobs = await index_jobs.count_states_of_kb(database, key)
-    requested = sum(jobs.get(state, 0) for state in UNDONE)
-    # A scan requests a part of its documents at a time, and does not know before how many there are.
-    missing = with_tags - document_count - jobs.get(IndexJobState.FAILED, 0)
-    undone = max(requested + await backfills.count_unrequested(database, key), missing)
+    counts = KnowledgeBaseCounts(documents=document_count, chunks=chunk_count, documents_with_tags=with_tags, jobs=jobs)
+    left = await measure_indexing(database, kb, counts)
     recent = await document_index.measure_recent(database, key)
-    pace = None if kb.paused_at else recent.documents_per_s
     ever, this_month = await spu_ledger.sum_of_kb(database, key)
     storage = await chunk_collections.measure(database, kb.vector_collection)
     return KnowledgeBaseStats(
@@ -41,8 +38,9 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
         chunk_count=chunk_count,
         total_documents_with_tags=with_tags,
         states=_states(jobs, document_count, empty=await document_index.count_empty(database, key)),
-        progress=progress(undone, with_tags),
-        eta_s=round(undone / pace, 1) if undone and pace else None,
+        progress=left.progress,
+        remaining_chunk_count=left.chunks,
+        eta_s=left.seconds,
         last_indexed_at=await document_index.find_last_indexed_at(database, key),
         mean_indexing_s=recent.mean_indexing_s,
         cache_hit_ratio=recent.cache_hit_ratio,
@@ -56,13 +54,6 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
             for index in await search_indexes.list_indexes(database[kb.vector_collection])
         ],
     )
-
-
-def progress(undone: int, documents_with_tags: int) -> float:
-    """Return the share of the documents that need no more work. Pure."""
-    # Documents that are about to leave the KB are no longer among those with its tags.
-    total = max(undone, documents_with_tags)
-    return (total - undone) / total if total else 1.0
 
 
 def _states(jobs: Mapping[IndexJobState, int], document_count: int, *, empty: int) -> StateCounts:

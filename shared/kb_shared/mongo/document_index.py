@@ -6,7 +6,7 @@ Decisions about membership read it. Each swap writes this row first, so two swap
 import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
@@ -45,8 +45,6 @@ class RecentIndexing:
     duration_s: float | None
     cache_hit_ratio: float | None
     """Share of the vectors that were paid for before."""
-    documents_per_s: float | None
-    """Pace of the last minutes; None if no document was indexed then."""
 
     @property
     def mean_indexing_s(self) -> float | None:
@@ -97,7 +95,6 @@ _ROWS: Final = RowMapper(
 )
 
 _RECENT_DOCUMENTS: Final = 1_000
-_RECENT_TIME: Final = timedelta(minutes=5)
 
 
 def row_id(*, kb_id: str, document_id: str) -> str:
@@ -251,8 +248,6 @@ async def count_empty(database: Database, key: KnowledgeBaseKey) -> int:
 
 async def measure_recent(database: Database, key: KnowledgeBaseKey) -> RecentIndexing:
     """Measure the indexing of the documents of a KB that were indexed last, at most a thousand."""
-    ago_ms = {"$subtract": ["$$NOW", "$indexed_at"]}
-    is_recent = {"$lte": [ago_ms, int(_RECENT_TIME.total_seconds() * 1000)]}
     stages: list[Row] = [
         {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
         {"$sort": {"indexed_at": -1}},
@@ -263,21 +258,25 @@ async def measure_recent(database: Database, key: KnowledgeBaseKey) -> RecentInd
                 "duration_s": {"$avg": "$work.duration_s"},
                 "embeddings": {"$sum": "$work.embeddings"},
                 "cached": {"$sum": "$work.cached"},
-                "recent": {"$sum": {"$cond": [is_recent, 1, 0]}},
-                "within_ms": {"$max": {"$cond": [is_recent, ago_ms, None]}},
             }
         },
     ]
     rows = await (await database[NAME].aggregate(stages)).to_list()
     if not rows:
-        return RecentIndexing(None, None, None)
+        return RecentIndexing(None, None)
     row = rows[0]
     vectors = row["embeddings"] + row["cached"]
     return RecentIndexing(
         duration_s=row["duration_s"],
         cache_hit_ratio=row["cached"] / vectors if vectors else None,
-        documents_per_s=row["recent"] * 1000 / max(row["within_ms"], 1000) if row["recent"] else None,
     )
+
+
+async def find_last_indexed(database: Database, key: KnowledgeBaseKey, *, at_most: int) -> list[IndexedDocument]:
+    """Return the documents of a KB that were indexed last, in the order of time."""
+    query = {"organization_id": key.organization_id, "kb_id": key.kb_id}
+    rows = database[NAME].find(query).sort("indexed_at", DESCENDING).limit(at_most)
+    return [_ROWS.read(row) async for row in rows][::-1]
 
 
 async def count_chunks(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> tuple[int, int]:

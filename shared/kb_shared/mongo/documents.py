@@ -431,6 +431,35 @@ async def count_with_tag(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentSize:
+    """Facts about a document that tell how much work it is."""
+
+    text_id: str | None
+    text_length: int | None
+    tag_ids: Sequence[str]
+    alive: bool
+
+
+async def find_sizes(
+    database: Database, organization_id: str, *, document_ids: Collection[str]
+) -> dict[str, DocumentSize]:
+    """Return the sizes of the documents that are known."""
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
+            "organization_id": organization_id,
+        },
+        {"_id": 0, "document_id": 1, "text_id": 1, "text_length": 1, "tag_ids": 1, "alive": 1},
+    )
+    return {
+        row["document_id"]: DocumentSize(
+            row.get("text_id"), row.get("text_length"), row.get("tag_ids", ()), row.get("alive", False)
+        )
+        async for row in rows
+    }
+
+
 async def count_with_tags(
     database: Database,
     organization_id: str,

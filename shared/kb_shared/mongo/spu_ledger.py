@@ -23,6 +23,7 @@ INDEXES = [
 _IN_THIS_MONTH: Final = {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}
 _SUMS: Final = {"spus": {"$sum": "$count"}, "nano_usd": {"$sum": "$nano_usd"}}
 _RECENT_CHARGES: Final = 20_000
+_LAST_CHARGES: Final = 2_000
 
 ChargedOperation = Literal["index", "search", "chat"]
 Dimension = Literal["kb", "model", "operation", "day"]
@@ -132,6 +133,39 @@ async def sum_usage(
     stages: list[Row] = [{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": at_most}]
     rows = await database[NAME].aggregate(stages)
     return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ChargedSecond:
+    """A second in which vectors of documents were charged."""
+
+    at: datetime
+    spus: int
+    spus_of_kb: int
+
+
+async def find_charged_seconds(database: Database, key: KnowledgeBaseKey, *, model: str) -> list[ChargedSecond]:
+    """Return the last seconds in which an organization was charged for documents by `model`, in the order of time.
+
+    They tell how fast it is, also within a document. Of many charges the latest count.
+    """
+    of_kb = {"$cond": [{"$eq": ["$kb_id", key.kb_id]}, "$count", 0]}
+    stages: list[Row] = [
+        {"$match": {"organization_id": key.organization_id}},
+        {"$sort": {"created_at": -1}},
+        {"$limit": _LAST_CHARGES},
+        {"$match": {"model": model, "operation": "index"}},
+        {
+            "$group": {
+                "_id": {"$dateTrunc": {"date": "$created_at", "unit": "second"}},
+                "spus": {"$sum": "$count"},
+                "spus_of_kb": {"$sum": of_kb},
+            }
+        },
+        {"$sort": {"_id": 1}},
+    ]
+    rows = await database[NAME].aggregate(stages)
+    return [ChargedSecond(row["_id"], row["spus"], row["spus_of_kb"]) async for row in rows]
 
 
 async def find_busiest_minute(database: Database, organization_id: str, *, model: str, since: datetime) -> int:

@@ -119,9 +119,11 @@ class OrganizationClient:
 
         assert await in_transaction(self.database, fail)
 
-    async def project(self, document_id: str, *, name: str, tag_ids: tuple[str, ...] = ()) -> None:
+    async def project(
+        self, document_id: str, *, name: str, tag_ids: tuple[str, ...] = (), length: int | None = None
+    ) -> None:
         """As fan-out does when a document's text has come."""
-        text = TextFacet(revision=1, digest="d", text_id="t", name=name, upload_date=datetime.now(UTC))
+        text = TextFacet(revision=1, digest="d", text_id="t", name=name, upload_date=datetime.now(UTC), length=length)
         document = Document(
             self.organization_id, document_id, text=text, tags=TagsFacet(revision=1, digest="d", tag_ids=tag_ids)
         )
@@ -129,7 +131,14 @@ class OrganizationClient:
         assert await documents.write_all(self.database, [documents.DocumentChange(document, event)])
 
     async def index(
-        self, kb_id: str, document_id: str, *, name: str, chunks: int, work: IndexingWork | None = None
+        self,
+        kb_id: str,
+        document_id: str,
+        *,
+        name: str,
+        chunks: int,
+        work: IndexingWork | None = None,
+        text_id: str = "c",
     ) -> None:
         """As a swap does, but for the chunks themselves. Raises FenceClosed if the slot may not be written."""
         kb = await self.stored(kb_id)
@@ -155,7 +164,7 @@ class OrganizationClient:
                 version=version,
                 chunk_count=chunks,
                 text_revision=1,
-                content_digest="c",
+                content_digest=text_id,
                 chunk_metadata_digest="s",
                 config_hash=kb.config_hash,
                 document_name=name,

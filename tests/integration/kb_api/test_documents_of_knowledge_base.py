@@ -3,10 +3,13 @@ from typing import Any
 
 import pytest
 
-from kb_api.knowledge_base_stats import progress
+from kb_api import indexing_progress
+from kb_shared.mongo import index_jobs
 from kb_shared.mongo.document_index import IndexingWork
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.integration.kb_api.test_usage import USD_PER_SPU, charged
+
+OTHER_KB = "1" * 24
 
 
 @pytest.fixture
@@ -199,8 +202,14 @@ async def test_stats_say_how_far_and_how_fast_documents_are_indexed(organization
         "failed": 1,
         "paused": 0,
     }
-    assert (stats["progress"], stats["mean_indexing_s"], stats["cache_hit_ratio"]) == (0.6, 1.5, 0.75)
-    assert stats["eta_s"] > 0
+    assert (stats["mean_indexing_s"], stats["cache_hit_ratio"]) == (1.5, 0.75)
+    # The two that are open count as the two that are done: their lengths are not known.
+    assert (stats["progress"], stats["remaining_chunk_count"], stats["eta_s"]) == (0.5, 4, None)
+    now = datetime.now(UTC)
+    for n in range(5):
+        await charged(organization, 4, now - timedelta(hours=1, seconds=4 * n), kb_id=OTHER_KB)
+    # At one vector a second, of which the documents need a quarter.
+    assert (await organization.ok("GET", path))["eta_s"] == 1
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     assert (await organization.ok("GET", path))["eta_s"] is None
 
@@ -229,8 +238,70 @@ async def test_stats_have_the_sizes_of_what_is_stored(organization: Organization
     assert "_id_" in storage["indexes"]
 
 
-@pytest.mark.parametrize(
-    ("undone", "with_tags", "expected"), [(0, 0, 1), (0, 5, 1), (5, 0, 0), (5, 5, 0), (1, 4, 0.75), (7, 4, 0)]
-)
-def test_progress_is_a_share_whatever_is_counted_when(undone: int, with_tags: int, expected: float) -> None:
-    assert progress(undone, with_tags) == expected
+async def test_a_document_counts_by_its_chunks_and_by_the_length_of_its_text_before_it_is_cut(
+    organization: OrganizationClient,
+) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    path = f"/knowledge-bases/{kb_id}/stats"
+    await organization.project("small", name="n", tag_ids=("t",), length=1_000)
+    await organization.index(kb_id, "small", name="n", chunks=2, text_id="t")
+    await organization.project("large", name="n", tag_ids=("t",), length=49_000)
+    command = await organization.open_job(kb_id, "large")
+    stats = await organization.ok("GET", path)
+    assert (stats["progress"], stats["remaining_chunk_count"]) == (0.02, 98)
+
+    job = await organization.claim(command)
+    await index_jobs.note_embedded(organization.database, job, chunks=198, embedded=100)
+    stats = await organization.ok("GET", path)
+    assert (stats["progress"], stats["remaining_chunk_count"]) == (0.51, 98)
+    listed, _ = await documents(organization, kb_id, status="running")
+    assert [one["embedding"] for one in listed] == [{"chunk_count": 198, "embedded_count": 100}]
+    view = await organization.ok("GET", "/documents/large")
+    assert view["knowledge_bases"][0]["embedding"] == {"chunk_count": 198, "embedded_count": 100}
+
+
+async def test_documents_that_keep_their_text_need_no_vectors(organization: OrganizationClient) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    for n in range(4):
+        await organization.project(f"d{n}", name="n", tag_ids=("t",), length=7_000)
+        await organization.index(kb_id, f"d{n}", name="n", chunks=10, text_id="t")
+    await organization.open_job(kb_id, "d0")
+    now = datetime.now(UTC)
+    for n in range(5):
+        await charged(organization, 1, now - timedelta(seconds=100 * n), kb_id=kb_id)
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    # Not a thousand seconds, as its chunks would take at that pace; how long documents take is not known yet.
+    assert (stats["progress"], stats["remaining_chunk_count"], stats["eta_s"]) == (0.75, 10, None)
+
+
+async def test_of_many_jobs_that_wait_the_others_count_as_those_that_were_read(
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing_progress, "_MOST_READ", 2)
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    for n in range(6):
+        await organization.project(f"d{n}", name="n", tag_ids=("t",), length=15_360)
+        await organization.open_job(kb_id, f"d{n}")
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    # A text of 15,360 characters has ten chunks of 512 tokens, as far as anything is known.
+    assert (stats["progress"], stats["remaining_chunk_count"]) == (0, 60)
+
+
+async def test_what_waits_after_an_error_has_no_end_that_is_known(organization: OrganizationClient) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    path = f"/knowledge-bases/{kb_id}/stats"
+    await organization.project("d", name="n", tag_ids=("t",), length=7_000)
+    job = await organization.running_job(kb_id, "d")
+    now = datetime.now(UTC)
+    for n in range(5):
+        await charged(organization, 4, now - timedelta(seconds=4 * n), kb_id=kb_id)
+    assert (await organization.ok("GET", path))["eta_s"] > 0
+    await index_jobs.postpone(
+        organization.database, job, delay=timedelta(hours=1), error_type="provider_unavailable", error_message="x"
+    )
+    stats = await organization.ok("GET", path)
+    assert (stats["progress"], stats["eta_s"]) == (0, None)

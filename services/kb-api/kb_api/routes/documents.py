@@ -279,6 +279,7 @@ def _membership_view(kb: KnowledgeBase, listed: ListedDocument | None) -> Member
         name=kb.name,
         status=listed.status,
         chunk_count=listed.chunk_count,
+        embedding=listed.embedding,
         indexed_at=listed.indexed_at,
         attempts=listed.attempts,
         error=document_error(listed.error_type, listed.error_message),

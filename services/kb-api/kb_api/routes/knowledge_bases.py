@@ -273,6 +273,7 @@ def _listed_view(listed: ListedDocument, *, has_warnings: bool) -> ListedDocumen
         document_name=listed.document_name,
         status=listed.status,
         chunk_count=listed.chunk_count,
+        embedding=listed.embedding,
         indexed_at=listed.indexed_at,
         attempts=listed.attempts,
         error=document_error(listed.error_type, listed.error_message),

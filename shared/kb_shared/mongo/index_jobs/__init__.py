@@ -43,6 +43,7 @@ from kb_shared.mongo.index_jobs.queries import (
     find_open_ids,
     find_states,
     is_any_open,
+    sample_in_states,
     summarize,
 )
 from kb_shared.mongo.index_jobs.queue import (
@@ -120,6 +121,7 @@ __all__ = [
     "release_stuck",
     "request",
     "row_id",
+    "sample_in_states",
     "summarize",
     "take_due",
     "take_queued",

@@ -219,6 +219,14 @@ def _oldest_of(reason: Reason) -> list[Row]:
     ]
 
 
+async def sample_in_states(
+    database: Database, key: KnowledgeBaseKey, states: Collection[IndexJobState], *, at_most: int
+) -> list[IndexJob]:
+    """Return jobs of a KB that are in one of `states`: all of them, if they are not more than `at_most`."""
+    query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": {"$in": list(states)}}
+    return [ROWS.read(row) async for row in database[NAME].find(query).limit(at_most)]
+
+
 async def find_in_states(
     database: Database,
     key: KnowledgeBaseKey,
