@@ -17,6 +17,9 @@ _SHARE_OF_RUN: Final = 0.5
 """Part of a run, up to now, that its pace is measured in: the longer it lasts, the steadier its pace."""
 _FEWEST_MOMENTS: Final = 3
 _SHORTEST_SPAN_S: Final = 2.0
+_TELLING_SPAN_S: Final = 10.0
+"""Length of a run from which on its pace counts more than that of the run before: the first answers are slow, because
+the first documents of a push are the small ones, which do not fill requests."""
 _CONVINCING_DOCUMENTS: Final = 50
 """Number of documents in a row that the cache had whole, after which it is expected to have the others, too."""
 
@@ -125,31 +128,28 @@ def progress(work: WorkLeft, *, live: int) -> float:
 
 
 def measure_pace(moments: Sequence[DoneAt]) -> float | None:
-    """Return how much was done in a second in the last run that is long enough to tell.
+    """Return how much was done in a second in the last run that is long enough to tell; None if none is.
 
     Args:
         moments: in the order of time.
     """
-    run: list[DoneAt] = []
+    runs: list[list[DoneAt]] = []
     for moment in reversed(moments):
-        if run and run[-1][0] - moment[0] > RUN_ENDS_AFTER_S:
-            if (pace := _pace_of_run(run)) is not None:
-                return pace
-            run = []
-        run.append(moment)
-    return _pace_of_run(run)
+        if not runs or runs[-1][-1][0] - moment[0] > RUN_ENDS_AFTER_S:
+            runs.append([])
+        runs[-1].append(moment)
+    paces = [_pace_of_run(run, span_s=span_s) for span_s in (_TELLING_SPAN_S, _SHORTEST_SPAN_S) for run in runs]
+    return next((pace for pace in paces if pace is not None), None)
 
 
-def _pace_of_run(run: Sequence[DoneAt]) -> float | None:
-    """Return the pace in the newest part of a run, whose moments are newest first."""
-    if len(run) < _FEWEST_MOMENTS:
-        return None
+def _pace_of_run(run: Sequence[DoneAt], *, span_s: float) -> float | None:
+    """Return the pace in the newest part of a run, whose moments are newest first; None if it is shorter."""
     newest, oldest = run[0][0], run[-1][0]
     window = max(_SHORTEST_WINDOW_S, (newest - oldest) * _SHARE_OF_RUN)
     within = [moment for moment in run if newest - moment[0] <= window]
     # What was done at the first moment took time before it.
     span, amount = newest - within[-1][0], sum(done for _, done in within[:-1])
-    return amount / span if len(within) >= _FEWEST_MOMENTS and span >= _SHORTEST_SPAN_S else None
+    return amount / span if len(within) >= _FEWEST_MOMENTS and span >= span_s else None
 
 
 def estimate_seconds(work: WorkLeft, *, done: Sequence[IndexedLately], vectors_per_s: float | None) -> float | None:

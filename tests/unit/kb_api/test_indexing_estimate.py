@@ -183,6 +183,14 @@ def test_what_the_last_run_took_tells_how_long_the_next_one_takes_before_it_has_
     assert simulation.estimate() == pytest.approx(84 * 0.2)
 
 
+def test_a_run_that_has_just_begun_does_not_replace_the_pace_of_the_one_before() -> None:
+    earlier = [(-10_000 + 3.2 * number, 16) for number in range(10)]
+    begun = [(0, 1), (2, 1), (4, 1)]
+    assert measure_pace([*earlier, *begun]) == pytest.approx(5)
+    assert measure_pace(begun) == pytest.approx(0.5)
+    assert measure_pace([*earlier, *begun, (10, 8)]) == pytest.approx(1)
+
+
 def test_nothing_is_said_if_nothing_is_known() -> None:
     work = WorkLeft(uncut=10, expected=10)
     assert estimate_seconds(work, done=[], vectors_per_s=None) is None
