@@ -28,8 +28,16 @@ async def test_the_list_says_how_far_a_knowledge_base_is(reader: httpx.AsyncClie
     [kb] = api.answers["GET /knowledge-bases"]["knowledge_bases"]
     assert STATS not in api.calls
     kb["status"] = "indexing"
-    api.answers[STATS] |= {"document_count": 17, "total_documents_with_tags": 42, "eta_s": 90}
-    assert "17 of 42, about 90 s left" in (await reader.get(f"{ORG}/knowledge-bases")).text
+    # Nearly all documents are done, and the one that is left has most of the passages.
+    api.answers[STATS] |= {"document_count": 41, "progress": 0.2, "remaining_chunk_count": 770, "eta_s": 90}
+    thin = "\N{NARROW NO-BREAK SPACE}"
+    said = f"20{thin}%, about 770 passages left, about 90 s"
+    assert said in (await reader.get(f"{ORG}/knowledge-bases")).text
+    page = (await reader.get(f"{ORG}/knowledge-bases/{kb['kb_id']}")).text
+    assert said in page
+    assert '<progress max="1" value="0.2"' in page
+    api.answers[STATS] |= {"progress": 0.9999, "remaining_chunk_count": 1, "eta_s": None}
+    assert f"99{thin}%, about 1 passage left<" in (await reader.get(f"{ORG}/knowledge-bases")).text
     api.refuse(STATS, 404, "not-found")
     assert (await reader.get(f"{ORG}/knowledge-bases")).status_code == 200, "it was deleted meanwhile"
 
