@@ -81,7 +81,8 @@ def push(
     no_wait: Annotated[
         bool,
         typer.Option(
-            "--no-wait", help="Do not wait until documents are searchable. Waiting ends after 5 minutes without one."
+            "--no-wait",
+            help="Do not wait until documents are searchable. Waiting ends when nothing is indexed for 5 minutes.",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,

@@ -1,5 +1,6 @@
 """`kb kb`: create, change and watch knowledge bases."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -8,6 +9,7 @@ import typer
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
+from kb_client.command_line.counts import count_passages, describe_seconds
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_actions import carry_out_on_each
 from kb_client.command_line.knowledge_base_names import (
@@ -304,8 +306,8 @@ def _print_stats(counted: "KnowledgeBaseStats") -> None:
         {
             "documents": f"{counted.document_count:,} of {counted.total_documents_with_tags:,} are indexed",
             "passages": counted.chunk_count,
-            "progress": f"{counted.progress:.0%}",
-            "time left": None if counted.eta_s is None else f"about {counted.eta_s:.0f} s",
+            "progress": describe_progress(counted),
+            "time left": None if counted.eta_s is None else describe_seconds(counted.eta_s),
             "failed": counted.states.failed,
             "last indexed": counted.last_indexed_at,
             "SPUs": counted.spus,
@@ -313,6 +315,12 @@ def _print_stats(counted: "KnowledgeBaseStats") -> None:
             "search indexes": [f"{each.name}: {each.status}" for each in counted.search_indexes],
         }
     )
+
+
+def describe_progress(counted: "KnowledgeBaseStats") -> str:
+    """Say how far a knowledge base is; never 100 % before it is done."""
+    share = f"{math.floor(counted.progress * 100)}%"
+    return f"{share}, about {count_passages(counted.remaining_chunk_count)} left" if counted.progress < 1 else share
 
 
 def _print_explanation(explained: "ExplanationView") -> None:

@@ -18,6 +18,7 @@ from kb_client.command_line.push.destination import Destination, create_knowledg
 from kb_client.command_line.push.display import PushDisplay
 from kb_client.command_line.push.folder_claims import FolderClaim, check_folders, store_claims
 from kb_client.command_line.push.follow import follow_folders
+from kb_client.command_line.push.indexing_watch import watching_indexing
 from kb_client.command_line.push.plan_output import print_plan, print_plan_as_json
 from kb_client.command_line.push.report import FileOutcome, PushReport, summarize
 from kb_client.command_line.push.request import FilesToPush, PushRequest
@@ -192,7 +193,13 @@ async def _push(
             for problem in report.problems:
                 display.print(problem)
             sender = Sender(client, parser, report=report, display=display, wait=request.wait)
-            await sender.carry_out(plan, files.files, stored=stored)
+            async with watching_indexing(
+                client,
+                destination.kb_id if request.wait and plan.sends else None,
+                display=display,
+                on_progress=sender.note_progress,
+            ):
+                await sender.carry_out(plan, files.files, stored=stored)
         _print_end(request, report, began_at=began_at, destination=destination)
         if request.watch:
             await follow_folders(client, sender, request=request, pushed=files.found, tag_ids=destination.tag_ids)

@@ -4,6 +4,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from kb_client.command_line.counts import count_passages, describe_seconds
 from kb_client.command_line.output import open_console, visible
 from kb_client.command_line.push.report import FileOutcome
 
@@ -31,6 +32,10 @@ class PushDisplay:
         self._total = total
         self._done = 0
         self._active: dict[str, tuple[str, float]] = {}
+        self._passages: tuple[int, int] | None = None
+        self._seconds_left: float | None = None
+        self.all_sent = False
+        """True once no further file will be sent."""
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -51,6 +56,15 @@ class PushDisplay:
         """Count more lines than there are files: one of them is sent in parts."""
         self._total += more
 
+    def show_passages(self, done: int, *, total: int, seconds_left: float | None) -> None:
+        """Show how far the indexing is, of all files together."""
+        self._passages, self._seconds_left = (done, total) if total else None, seconds_left
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence that stays."""
+        if self._enabled:
+            self._console.print(visible(sentence), soft_wrap=True, highlight=False, markup=False)
+
     def show(self, file: str, state: str) -> None:
         """Show what happens to a file now."""
         _, began_at = self._active.get(file, ("", time.monotonic()))
@@ -70,7 +84,7 @@ class PushDisplay:
 
         line = Text(f"{_MARKS.get(outcome.outcome, _PROBLEM):>4}  ", style=_STYLES.get(outcome.outcome, ""))
         line.append(visible(outcome.file), style="default")
-        details = [] if outcome.passages is None else [_count_passages(outcome.passages)]
+        details = [] if outcome.passages is None else [count_passages(outcome.passages)]
         if outcome.outcome in ("searchable", "sent"):
             details.append(f"{took_s:.1f} s")
         if outcome.reason:
@@ -93,9 +107,15 @@ class PushDisplay:
         ]
         if (more := len(self._active) - _LIVE_LINES) > 0:
             lines.append(Text(f"      and {more:,} more"))
-        bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=40)
-        return Group(*lines, Spinner("dots", Text(f"{self._done:,} of {self._total:,}")), bar)
+        done, total = self._passages or (self._done, self._total)
+        bar = ProgressBar(total=max(total, 1), completed=done, width=40)
+        return Group(*lines, Spinner("dots", Text(self._describe_progress())), bar)
 
-
-def _count_passages(count: int) -> str:
-    return "1 passage" if count == 1 else f"{count:,} passages"
+    def _describe_progress(self) -> str:
+        said = [f"{self._done:,} of {self._total:,} files"]
+        if self._passages is not None:
+            done, total = self._passages
+            said.append(f"{done:,} of about {count_passages(total)}")
+        if self._seconds_left is not None:
+            said.append(f"{describe_seconds(self._seconds_left)} left")
+        return ", ".join(said)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MAX_WAIT_WITHOUT_PROGRESS_S: Final = 300.0
 _WAITING_AT_ONCE: Final = 16
-_ONE_WAIT_S: Final = 20.0
+_ONE_WAIT_S: Final = 10.0
+"""Time after which what is shown of a document is brought up to date."""
 
 
 class Sender:
@@ -70,6 +71,11 @@ class Sender:
                 if parsed is not None:
                     tag_ids = plan.sends[document_id]
                     await self._send_parts(parsed, files[document_id], tag_ids=tag_ids, stored=stored, waiting=waiting)
+            self._display.all_sent = True
+
+    def note_progress(self) -> None:
+        """Note that something was indexed: waiting for the rest goes on."""
+        self._progress_at = time.monotonic()
 
     async def _send_parts(
         self,
@@ -155,20 +161,21 @@ class Sender:
                 stalled = time.monotonic() - self._progress_at > MAX_WAIT_WITHOUT_PROGRESS_S
                 if outcome is not None or stalled:
                     break
+                self._display.show(name, describe_indexing(view))
         self._finish(
             outcome
             or FileOutcome(
                 name,
                 parsed.document_id,
                 "sent",
-                f"still being indexed (this command waits while at least one file arrives in "
+                f"still being indexed (this command waits while anything is indexed within "
                 f"{MAX_WAIT_WITHOUT_PROGRESS_S / 60:.0f} minutes); later: kb docs show {parsed.document_id}",
                 warnings=parsed.warnings,
             )
         )
 
     def _finish(self, outcome: FileOutcome) -> None:
-        self._progress_at = time.monotonic()
+        self.note_progress()
         self._report.outcomes.append(outcome)
         self._display.finish(outcome)
 
@@ -181,6 +188,15 @@ def describe_failure(failed: "MembershipView") -> str:
     """Say why a document could not be indexed in a knowledge base, and how to let it be tried again."""
     reason = failed.error.message if failed.error else "it can't be indexed"
     return f"{reason.rstrip('.')}. Once that is solved: kb kb retry-failed {failed.kb_id}"
+
+
+def describe_indexing(view: "DocumentView") -> str:
+    """Say how far a document is that is being indexed, where it is least far."""
+    known = [each.embedding for each in view.knowledge_bases if each.embedding is not None]
+    if not known:
+        return "indexing"
+    least = min(known, key=lambda each: each.embedded_count - each.chunk_count)
+    return f"indexing, {least.embedded_count:,} of {least.chunk_count:,} passages,"
 
 
 def judge(view: "DocumentView", file: str, *, warnings: tuple[str, ...] = ()) -> FileOutcome | None:
