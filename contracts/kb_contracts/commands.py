@@ -12,7 +12,7 @@ KbId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
 
 
 class Reason(StrEnum):
-    """Why a document is looked at; decides nothing but the label of its metrics."""
+    """Why a document is looked at; decides nothing but the label of its metrics and what people see."""
 
     OCR = "ocr"
     TAG = "tag"

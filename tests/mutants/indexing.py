@@ -295,6 +295,16 @@ MUTANTS: Final = (
         )
     ),
     Mutant(
+        "an-end-is-told-while-events-are-read-late",
+        "services/kb-api/kb_api/indexing_progress.py",
+        old="seconds = None if more_arriving else await",
+        new="seconds = await",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_documents_of_knowledge_base.py",
+            "test_no_end_is_told_while_events_are_read_late",
+        ),
+    ),
+    Mutant(
         "a-knowledge-base-is-active-while-documents-are-indexed",
         "shared/kb_shared/mongo/knowledge_bases.py",
         old='{"$ne": [f"${index_jobs.NAME}", []]}',

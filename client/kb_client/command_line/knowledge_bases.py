@@ -320,7 +320,10 @@ def _print_stats(counted: "KnowledgeBaseStats") -> None:
 def describe_progress(counted: "KnowledgeBaseStats") -> str:
     """Say how far a knowledge base is; never 100 % before it is done."""
     share = f"{math.floor(counted.progress * 100)}%"
-    return f"{share}, about {count_passages(counted.remaining_chunk_count)} left" if counted.progress < 1 else share
+    if counted.progress == 1:
+        return share
+    more = ", and more documents are arriving" if counted.more_arriving else ""
+    return f"{share}, about {count_passages(counted.remaining_chunk_count)} left{more}"
 
 
 def _print_explanation(explained: "ExplanationView") -> None:

@@ -317,6 +317,7 @@ class KnowledgeBaseStats(BaseModel):
             "progress": 0.977,
             "remaining_chunk_count": 30,
             "eta_s": 4.5,
+            "more_arriving": False,
             "last_indexed_at": "2026-01-31T12:00:00Z",
             "mean_indexing_s": 0.412,
             "cache_hit_ratio": 0.25,
@@ -351,7 +352,12 @@ class KnowledgeBaseStats(BaseModel):
     eta_s: float | None = Field(
         description="Estimated seconds until no document waits, at the pace at which the embedding model gave vectors "
         "last, in this knowledge base or another one; null if none waits, no pace is known, the knowledge base is "
-        "paused, or all that is left waits after an error."
+        "paused, all that is left waits after an error, or `more_arriving`."
+    )
+    more_arriving: bool = Field(
+        default=False,
+        description="Whether document events are read later than they were published, so that more documents may be on "
+        "their way: `progress` and `remaining_chunk_count` count those that have arrived.",
     )
     last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
     mean_indexing_s: float | None = Field(

@@ -6,6 +6,7 @@ the KB: of more jobs that wait, the others count as those that were read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kb_api.indexing_estimate import (
@@ -19,6 +20,7 @@ from kb_api.indexing_estimate import (
     progress,
     weigh,
 )
+from kb_contracts.commands import Reason
 from kb_shared.chunking import ChunkerType
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, spu_ledger
 from kb_shared.mongo.database import Database
@@ -30,8 +32,12 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 _MOST_READ: Final = 500
 """Number of jobs that are read of those that are worked on, and of those that wait."""
 _LAST_INDEXED: Final = 100
+_LATE_AFTER: Final = timedelta(seconds=10)
+"""Time between an event and its job after which others wait with it to be read."""
+_ARRIVED_WITHIN: Final = timedelta(seconds=30)
 _CHARACTERS_OF_TOKEN: Final = 3.0
 """Characters of a token, for texts of which nothing else is known."""
+_OF_EVENTS: Final = frozenset({Reason.OCR, Reason.TAG, Reason.METADATA, Reason.DELETED})
 _GROUPS_BY_MEANING: Final = frozenset({ChunkerType.SEMANTIC, ChunkerType.SDPM})
 """Chunkers that have sentences embedded, too: their charges tell nothing about chunks."""
 
@@ -53,6 +59,8 @@ class IndexingLeft:
     chunks: int = 0
     """Estimated number of chunks that are left."""
     seconds: float | None = None
+    more_arriving: bool = False
+    """True if events are read late now: documents that are not known yet may be on their way."""
 
 
 async def measure_indexing(database: Database, kb: KnowledgeBase, counts: KnowledgeBaseCounts) -> IndexingLeft:
@@ -78,10 +86,18 @@ async def measure_indexing(database: Database, kb: KnowledgeBase, counts: Knowle
         for jobs in (at_work, waiting)
     )
     work = _sum_work(kb, counts, done=done, at_work=opened, waiting=queued, unrequested=unrequested)
-    return IndexingLeft(
-        progress(work, live=counts.chunks),
-        round(work.chunks),
-        await _estimate(database, kb, work, done=done, jobs=[*at_work, *waiting]),
+    more_arriving = are_more_arriving([*at_work, *waiting], now=datetime.now(UTC))
+    seconds = None if more_arriving else await _estimate(database, kb, work, done=done, jobs=[*at_work, *waiting])
+    return IndexingLeft(progress(work, live=counts.chunks), round(work.chunks), seconds, more_arriving)
+
+
+def are_more_arriving(jobs: Sequence[IndexJob], *, now: datetime) -> bool:
+    """Return whether a job was requested just now for an event that is older: then more events wait to be read."""
+    return any(
+        job.reason in _OF_EVENTS
+        and now - job.requested_at < _ARRIVED_WITHIN
+        and job.requested_at - job.occurred_at > _LATE_AFTER
+        for job in jobs
     )
 
 

@@ -41,6 +41,7 @@ async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBase
         progress=left.progress,
         remaining_chunk_count=left.chunks,
         eta_s=left.seconds,
+        more_arriving=left.more_arriving,
         last_indexed_at=await document_index.find_last_indexed_at(database, key),
         mean_indexing_s=recent.mean_indexing_s,
         cache_hit_ratio=recent.cache_hit_ratio,

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from kb_api import indexing_progress
+from kb_contracts.commands import Reason
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.document_index import IndexingWork
 from tests.integration.kb_api.organization import OrganizationClient
@@ -305,3 +306,35 @@ async def test_what_waits_after_an_error_has_no_end_that_is_known(organization: 
     )
     stats = await organization.ok("GET", path)
     assert (stats["progress"], stats["eta_s"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "late", "requested_before", "expected"),
+    [
+        (Reason.OCR, timedelta(minutes=1), timedelta(0), True),
+        # It is read as soon as it is published.
+        (Reason.OCR, timedelta(seconds=1), timedelta(0), False),
+        # It was the last one.
+        (Reason.OCR, timedelta(minutes=1), timedelta(minutes=1), False),
+        # What a scan has not requested yet is counted.
+        (Reason.BACKFILL, timedelta(minutes=1), timedelta(0), False),
+    ],
+)
+async def test_no_end_is_told_while_events_are_read_late(
+    organization: OrganizationClient, reason: Reason, late: timedelta, requested_before: timedelta, expected: bool
+) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    await organization.project("d", name="n", tag_ids=("t",), length=7_000)
+    await organization.open_job(kb_id, "d")
+    requested_at = datetime.now(UTC) - requested_before
+    await organization.database[index_jobs.NAME].update_one(
+        {"kb_id": kb_id},
+        {"$set": {"reason": reason, "requested_at": requested_at, "occurred_at": requested_at - late}},
+    )
+    now = datetime.now(UTC)
+    for n in range(5):
+        await charged(organization, 4, now - timedelta(seconds=4 * n), kb_id=kb_id)
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert stats["more_arriving"] is expected
+    assert (stats["eta_s"] is None) is expected

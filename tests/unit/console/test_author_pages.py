@@ -38,6 +38,8 @@ async def test_the_list_says_how_far_a_knowledge_base_is(reader: httpx.AsyncClie
     assert '<progress max="1" value="0.2"' in page
     api.answers[STATS] |= {"progress": 0.9999, "remaining_chunk_count": 1, "eta_s": None}
     assert f"99{thin}%, about 1 passage left<" in (await reader.get(f"{ORG}/knowledge-bases")).text
+    api.answers[STATS] |= {"more_arriving": True}
+    assert "1 passage left, and more documents are arriving<" in (await reader.get(f"{ORG}/knowledge-bases")).text
     api.refuse(STATS, 404, "not-found")
     assert (await reader.get(f"{ORG}/knowledge-bases")).status_code == 200, "it was deleted meanwhile"
 

@@ -98,3 +98,8 @@ def test_a_document_says_how_far_it_is_in_the_knowledge_base_where_it_is_least_f
 def test_nothing_is_all_before_it_is_done() -> None:
     assert describe_progress(stats(done=9_999, left=1, undone=1)) == "99%, about 1 passage left"
     assert describe_progress(stats(done=9_999, left=0, undone=0)) == "100%"
+
+
+def test_a_share_of_what_has_arrived_is_told_as_such() -> None:
+    arriving = stats(done=94, left=6, undone=1).model_copy(update={"more_arriving": True})
+    assert describe_progress(arriving) == "94%, about 6 passages left, and more documents are arriving"
