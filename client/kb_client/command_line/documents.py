@@ -11,7 +11,7 @@ import typer
 from kb_client.command_line.command_group import command_group
 from kb_client.command_line.confirmation import confirm
 from kb_client.command_line.connection import open_client
-from kb_client.command_line.counts import count_documents
+from kb_client.command_line.counts import count_documents, count_passages
 from kb_client.command_line.examples import examples
 from kb_client.command_line.knowledge_base_names import find_knowledge_base
 from kb_client.command_line.lists import USUAL_ROWS, RowLimit, read_items
@@ -24,7 +24,7 @@ from kb_client.errors import HttpNotFound, HttpUnprocessableContent
 if TYPE_CHECKING:
     from kb_client.sync_client.client import Client
     from kb_contracts.api.document_lists import DocumentListFilter, DocumentSummary
-    from kb_contracts.api.documents import DocumentView
+    from kb_contracts.api.documents import DocumentView, MembershipView
 
 app = command_group("docs", about="Push files, and show and change documents.")
 
@@ -284,9 +284,19 @@ def _print_document(found: "DocumentView") -> None:
     print()
     print_table(
         ("knowledge base", "id", "state", "passages", "indexed"),
-        [(each.name, each.kb_id, each.status, each.chunk_count, each.indexed_at) for each in found.knowledge_bases],
+        [
+            (each.name, each.kb_id, describe_status(each), each.chunk_count, each.indexed_at)
+            for each in found.knowledge_bases
+        ],
         whole=("id",),
     )
     for each in found.knowledge_bases:
         if each.error is not None:
             print(f"{each.name}: {visible(each.error.message)}")
+
+
+def describe_status(place: "MembershipView") -> str:
+    """Say the state of a document in a knowledge base, with how far it is while it is being indexed."""
+    if place.embedding is None:
+        return place.status
+    return f"{place.status}, {place.embedding.embedded_count:,} of {count_passages(place.embedding.chunk_count)}"

@@ -129,6 +129,7 @@ class JobState(BaseModel):
     state: OpenJobStatus
     reason: Reason = Field(description="Reason of the job.")
     forced: bool = Field(description="Whether the document is indexed even if nothing has changed.")
+    embedding: EmbeddingProgress | None = Field(default=None, description=EMBEDDING)
     attempts: int = Field(description="Number of attempts so far.")
     error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
     requested_at: datetime = Field(description="Time of the last request for the document.")

@@ -260,6 +260,8 @@ async def test_a_document_counts_by_its_chunks_and_by_the_length_of_its_text_bef
     assert [one["embedding"] for one in listed] == [{"chunk_count": 198, "embedded_count": 100}]
     view = await organization.ok("GET", "/documents/large")
     assert view["knowledge_bases"][0]["embedding"] == {"chunk_count": 198, "embedded_count": 100}
+    explained = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents/large/explain")
+    assert explained["job"]["embedding"] == {"chunk_count": 198, "embedded_count": 100}
 
 
 async def test_documents_that_keep_their_text_need_no_vectors(organization: OrganizationClient) -> None:

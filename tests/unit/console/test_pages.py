@@ -165,6 +165,15 @@ async def test_lists_have_a_first_an_empty_and_a_filtered_state(reader: httpx.As
     assert "Nothing was found" in (await reader.get(f"{KB}/search?q=x")).text
 
 
+async def test_a_document_that_is_being_indexed_says_how_far_it_is(reader: httpx.AsyncClient, api: FakeApi) -> None:
+    [listed] = api.answers[f"GET /knowledge-bases/{KB_ID}/documents"]["documents"]
+    assert "<progress" not in (await reader.get(f"{KB}/documents")).text
+    listed |= {"status": "running", "embedding": {"chunk_count": 600, "embedded_count": 240}}
+    page = (await reader.get(f"{KB}/documents")).text
+    assert '<progress max="600" value="240"' in page
+    assert "240 of 600 passages" in page
+
+
 async def test_a_page_asks_again_only_while_something_changes_by_itself(
     reader: httpx.AsyncClient, api: FakeApi
 ) -> None:

@@ -178,6 +178,7 @@ def _job(explanation: Explanation) -> JobState | None:
         state=job.state,
         reason=job.reason,
         forced=job.force,
+        embedding=explanation.listed.embedding if explanation.listed else None,
         attempts=job.attempts,
         error=document_error(job.error_type, job.error_message),
         requested_at=job.requested_at,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kb_client.command_line.counts import describe_seconds
+from kb_client.command_line.documents import describe_status
 from kb_client.command_line.knowledge_bases import describe_progress
 from kb_client.command_line.push.indexing_watch import IndexingWatch
 from kb_client.command_line.push.send import describe_indexing
@@ -103,3 +104,10 @@ def test_nothing_is_all_before_it_is_done() -> None:
 def test_a_share_of_what_has_arrived_is_told_as_such() -> None:
     arriving = stats(done=94, left=6, undone=1).model_copy(update={"more_arriving": True})
     assert describe_progress(arriving) == "94%, about 6 passages left, and more documents are arriving"
+
+
+def test_a_document_shows_how_far_it_is_beside_its_state() -> None:
+    [place] = view({"status": "running", "embedding": {"chunk_count": 600, "embedded_count": 240}}).knowledge_bases
+    assert describe_status(place) == "running, 240 of 600 passages"
+    [place] = view({"status": "running"}).knowledge_bases
+    assert describe_status(place) == "running"
