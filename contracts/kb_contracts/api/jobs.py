@@ -84,7 +84,8 @@ class JobView(BaseModel):
     done: int = Field(description="Number of documents that are indexed, removed or failed so far.")
     failed: int = Field(description="Number of documents that failed.")
     eta_s: float | None = Field(
-        description="Estimated seconds until the job is done; null if it is over or nothing is done yet."
+        description="Estimated seconds until no document of the knowledge base waits, as in its statistics; null if "
+        "the job is over, or nothing is known that tells."
     )
     created_at: datetime
 

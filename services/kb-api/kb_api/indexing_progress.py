@@ -22,7 +22,7 @@ from kb_api.indexing_estimate import (
 )
 from kb_contracts.commands import Reason
 from kb_shared.chunking import ChunkerType
-from kb_shared.mongo import backfills, document_index, documents, index_jobs, spu_ledger
+from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, spu_ledger
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import DocumentSize
@@ -44,7 +44,7 @@ _GROUPS_BY_MEANING: Final = frozenset({ChunkerType.SEMANTIC, ChunkerType.SDPM})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeBaseCounts:
-    """KnowledgeBaseCounts of a KB."""
+    """Counts of a KB."""
 
     documents: int
     """Number of indexed documents."""
@@ -61,6 +61,18 @@ class IndexingLeft:
     seconds: float | None = None
     more_arriving: bool = False
     """True if events are read late now: documents that are not known yet may be on their way."""
+
+
+async def count_all(database: Database, kb: KnowledgeBase) -> KnowledgeBaseCounts:
+    """Count what `measure_indexing` needs."""
+    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
+    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
+    return KnowledgeBaseCounts(
+        documents=document_count,
+        chunks=chunk_count,
+        documents_with_tags=await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids),
+        jobs=await index_jobs.count_states_of_kb(database, kb.key),
+    )
 
 
 async def measure_indexing(database: Database, kb: KnowledgeBase, counts: KnowledgeBaseCounts) -> IndexingLeft:

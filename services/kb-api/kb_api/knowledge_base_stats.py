@@ -1,15 +1,12 @@
-"""KnowledgeBaseCounts what a KB contains and what is still to do, and measures pace, cost and sizes."""
+"""Counts what a KB contains and what is still to do, and measures pace, cost and sizes."""
 
 from collections.abc import Mapping
 
-from kb_api.indexing_progress import KnowledgeBaseCounts, measure_indexing
+from kb_api.indexing_progress import count_all, measure_indexing
 from kb_contracts.api.knowledge_bases import KnowledgeBaseStats, SearchIndexView, StateCounts, StorageView
 from kb_shared.mongo import (
     chunk_collections,
     document_index,
-    documents,
-    index_jobs,
-    kb_slots,
     knowledge_bases,
     search_indexes,
     spu_ledger,
@@ -24,20 +21,16 @@ from kb_shared.prices import NANO_USD
 async def load_stats(database: Database, key: KnowledgeBaseKey) -> KnowledgeBaseStats:
     """Return the statistics of a KB. Raises NotFound."""
     kb = await knowledge_bases.get(database, key)
-    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
-    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
-    with_tags = await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids)
-    jobs = await index_jobs.count_states_of_kb(database, key)
-    counts = KnowledgeBaseCounts(documents=document_count, chunks=chunk_count, documents_with_tags=with_tags, jobs=jobs)
+    counts = await count_all(database, kb)
     left = await measure_indexing(database, kb, counts)
     recent = await document_index.measure_recent(database, key)
     ever, this_month = await spu_ledger.sum_of_kb(database, key)
     storage = await chunk_collections.measure(database, kb.vector_collection)
     return KnowledgeBaseStats(
-        document_count=document_count,
-        chunk_count=chunk_count,
-        total_documents_with_tags=with_tags,
-        states=_states(jobs, document_count, empty=await document_index.count_empty(database, key)),
+        document_count=counts.documents,
+        chunk_count=counts.chunks,
+        total_documents_with_tags=counts.documents_with_tags,
+        states=_states(counts.jobs, counts.documents, empty=await document_index.count_empty(database, key)),
         progress=left.progress,
         remaining_chunk_count=left.chunks,
         eta_s=left.seconds,

@@ -1,9 +1,9 @@
 """Jobs that people start on the documents of a KB: reindex all of them, or retry those that failed."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from kb_api.indexing_progress import count_all, measure_indexing
 from kb_api.life_cycle import LifeCycle
 from kb_contracts.api.jobs import JobStatus
 from kb_shared.errors import NotFound, RequestError
@@ -31,7 +31,7 @@ class JobProgress:
     """Number of documents of `total` that are indexed, removed or failed by now."""
     failed: int
     eta_s: float | None
-    """Estimated seconds until the end; None while nothing is done yet, and when the job is over."""
+    """Estimated seconds until no document of the KB waits; None if nothing tells, and when the job is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,14 @@ async def _measure(database: Database, job: Backfill, *, session: MongoSession |
     status: JobStatus = "running" if job.state is BackfillState.RUNNING or undone else "done"
     if job.state is BackfillState.CANCELLED:
         status = "cancelled"
-    elapsed_s = (datetime.now(UTC) - job.created_at).total_seconds()
-    eta_s = round(elapsed_s / done * (total - done), 1) if status == "running" and done else None
+    eta_s = await _estimate_seconds(database, job) if status == "running" else None
     return JobProgress(job, status, total, done, failed, eta_s)
+
+
+async def _estimate_seconds(database: Database, job: Backfill) -> float | None:
+    """Estimate it as the statistics of the KB do: documents differ too much in size to be counted."""
+    kb = await knowledge_bases.find(database, job.knowledge_base)
+    return None if kb is None else (await measure_indexing(database, kb, await count_all(database, kb))).seconds
 
 
 async def cancel_job(database: Database, caller: Caller, *, kb_id: str, job_id: str) -> JobProgress:

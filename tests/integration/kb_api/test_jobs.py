@@ -1,7 +1,7 @@
 """Starting the work on a KB again, watching it, stopping it; pausing and resuming."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import INDEXER, OrganizationClient
+from tests.integration.kb_api.test_usage import charged
 from tests.stored_jobs import jobs_of_kb
 
 
@@ -71,7 +72,12 @@ async def test_failed_documents_are_tried_again_and_the_job_shows_its_progress(
     await finish(organization, kb_id, "f1")
     halfway = await job_of(organization, kb_id, started["job_id"])
     assert (halfway["status"], halfway["done"], halfway["failed"]) == ("running", 1, 0)
-    assert halfway["eta_s"] is not None
+    assert halfway["eta_s"] is None, "no pace is known"
+    now = datetime.now(UTC)
+    for n in range(5):
+        await charged(organization, 4, now - timedelta(seconds=4 * n), kb_id=kb_id)
+    of_kb = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert (await job_of(organization, kb_id, started["job_id"]))["eta_s"] == of_kb["eta_s"] > 0
 
     await organization.failed_job(kb_id, "f2", error_type="document_unfit", error_message="still")
     over = await job_of(organization, kb_id, started["job_id"])
