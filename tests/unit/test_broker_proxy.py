@@ -307,6 +307,7 @@ async def test_a_broker_that_leaves_closes_the_connections_of_its_clients() -> N
         reader, consumer = await proxy.connect()
         consumer.write(request(METADATA, 1, b"") + fetch(2) + fetch(3))
         await proxy.until_waiting()
+        await proxy.broker.until_received([1, 2])
         proxy.broker.answer(1)
         proxy.broker.writers[0].close()
         async with asyncio.timeout(SOON_S):
