@@ -68,6 +68,7 @@ async def test_a_key_with_write_manages_a_knowledge_base_from_its_creation_to_it
     async with connected(running, "read", "search", "write", "admin") as client:
         created = await called(client, "create_knowledge_base", name="Made over MCP", tag_ids=[tag], description="Try")
         kb_id = created["kb_id"]
+        await running.system.until_active(kb_id)
         await running.system.until_found(kb_id, [f"mcp-{tag}"])
         listed = await called(client, "list_documents", kb_id=kb_id)
         assert [each["document_id"] for each in listed["documents"]] == [f"mcp-{tag}"]

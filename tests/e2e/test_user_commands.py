@@ -130,7 +130,7 @@ async def test_a_pushed_folder_is_searchable_and_the_second_push_sends_nothing(
     assert "Travel policy" in found
     assert "220 euros" in found
     answer = await quick_shell.run("ask", "Who locks a lost phone?", "--kb", folder.name)
-    assert "The help desk locks it." in answer
+    assert "A lost phone is reported to the help desk." in answer
     assert "] phones" in answer
 
     second = await quick_shell.read("docs", "push", folder)
@@ -237,7 +237,7 @@ async def test_prompts_and_agents_are_made_and_asked(quick_shell: QuickShell, fo
     await quick_shell.run("docs", "push", folder)
     name = folder.name
     await quick_shell.run("prompts", "create", name, "--content", "Who locks a lost phone?", "--kb", name)
-    assert "The help desk locks it." in await quick_shell.run("prompts", "run", name)
+    assert "A lost phone is reported to the help desk." in await quick_shell.run("prompts", "run", name)
     agent = await quick_shell.read("agents", "create", name, "--instructions", "Answer briefly.", "--kb", name)
     assert [each["kb_name"] for each in agent["tools"]] == [name]
     printed = await quick_shell.run("chat", "--agent", name, "--json", typed="Who locks a lost phone?\nAnd a hotel?\n")

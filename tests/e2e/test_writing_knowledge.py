@@ -74,7 +74,7 @@ async def until_ready(organization: SystemUnderTest, path: str) -> None:
 
 async def cite(organization: SystemUnderTest, kb_id: str) -> None:
     """Let a run answer from the entry, and cite it."""
-    question = [{"role": "user", "content": "What is it about?"}]
+    question = [{"role": "user", "content": "Which edition is it?"}]
     body = {"model": "demo-extractive", "kb_ids": [kb_id], "messages": question, "auto_search": True}
     run = await ask(organization, "POST", "/runs", json=body)
     assert run["citations"]

@@ -95,9 +95,8 @@ def _attack(messages: Sequence[Message]) -> str:
     question = next(
         _content(each) for each in reversed(messages) if each["role"] == "user" and _ATTACK.search(_content(each))
     )
-    found = _ATTACK.search(question)
-    assert found is not None
-    return found[0]
+    # Passages of other attacks may stand before it.
+    return _ATTACK.findall(question)[-1]
 
 
 def _mark(messages: Sequence[Message]) -> str:

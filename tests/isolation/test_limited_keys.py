@@ -78,6 +78,8 @@ CLOSED: Final = {
     "DELETE /documents/{document_id}",
     "POST /tags",
     "GET /tags",
+    "GET /pushed-folders/{name}",
+    "PUT /pushed-folders/{name}",
     "PUT /tags/{tag_id}",
     "DELETE /tags/{tag_id}",
     "GET /dead-letters",

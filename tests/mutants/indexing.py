@@ -792,15 +792,15 @@ MUTANTS: Final = (
     Mutant(
         "short-pages-share-a-chunk",
         "shared/kb_shared/chunking/pages.py",
-        old="if shorter * _SHORT_PAGE <= limit and",
-        new="if False and",
+        old="shorter * _SHORT_PAGE <= limit\n",
+        new="False\n",
         caught_by=in_file(_PAGES, "test_short_pages_are_a_chunk_each"),
     ),
     Mutant(
         "pages-of-books-end-chunks",
         "shared/kb_shared/chunking/pages.py",
-        old="if shorter * _SHORT_PAGE <= limit and",
-        new="if",
+        old="shorter * _SHORT_PAGE <= limit\n                and is_worth",
+        new="is_worth",
         caught_by=in_file(_PAGES, "test_pages_of_a_book_which_are_full_end_no_chunk"),
     ),
     Mutant(

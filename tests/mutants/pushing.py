@@ -207,7 +207,7 @@ MUTANTS: Final = (
     Mutant(
         "push-removes-tags-of-others",
         _PLAN,
-        old="wanted | (on_server[each].tag_ids if each in known else set())",
+        old="wanted | (on_server[each].tag_ids if each in on_server else set())",
         new="wanted",
         caught_by=in_file(_PLANNING, "test_nothing_is_sent_that_the_server_has_and_no_tag_of_others_is_lost"),
     ),

@@ -29,7 +29,7 @@ MUTANTS: Final = (
     Mutant(
         "noise-is-found",
         _STRENGTH,
-        old="    return None if scale is None else scale.noise\n",
+        old="    return None if scale is None or is_open else scale.noise\n",
         new="    return None\n",
         caught_by=in_file(f"{_TESTS}/test_modes.py", "test_noise_finds_nothing"),
     ),

@@ -147,6 +147,8 @@ async def check_stats(organization: StockedOrganization) -> None:
         "total_documents_with_tags": len(await organization.rows("documents", tag_ids=TAG, alive=True)),
         "states": dict.fromkeys(type(answer.states).model_fields, 0) | {"indexed": len(indexed)},
         "progress": 1.0,
+        "remaining_chunk_count": 0,
+        "more_arriving": False,
         "last_indexed_at": max(each["indexed_at"] for each in indexed),
         "mean_indexing_s": pytest.approx(sum(each["duration_s"] for each in work) / len(work), abs=0.001),
         "cache_hit_ratio": cached / (cached + embeddings),

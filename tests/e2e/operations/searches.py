@@ -14,7 +14,7 @@ from tests.e2e.operations.comparison import assert_holds, assert_shows, undistur
 from tests.e2e.operations.registry import checks
 from tests.e2e.operations.stocked_organization import LEAVE, TRAVEL, StockedOrganization
 
-ANSWERED_BY_INDEXES = ("highlights", "relevance", "is_matched", "scores", "score", "also_in")
+ANSWERED_BY_INDEXES = ("highlights", "relevance", "is_matched", "scores", "score", "strength", "also_in")
 
 
 async def assert_found(organization: StockedOrganization, results: Sequence[SearchResult]) -> None:

@@ -16,7 +16,14 @@ async def stored_membership(organization: StockedOrganization, kb_id: str, docum
         return None
     document = await organization.row("documents", document_id=document_id)
     shown: Row = {"kb_id": kb_id, "document_id": document_id, "document_name": document["document_name"]}
-    shown |= {"chunk_count": 0, "indexed_at": None, "attempts": 0, "error": None, "next_attempt_at": None}
+    shown |= {
+        "chunk_count": 0,
+        "indexed_at": None,
+        "attempts": 0,
+        "error": None,
+        "next_attempt_at": None,
+        "embedding": None,
+    }
     for row in indexed:
         shown |= {"status": "indexed" if row["chunk_count"] else "empty"}
         shown |= {name: row[name] for name in ("document_name", "chunk_count", "indexed_at")}

@@ -152,8 +152,9 @@ class KnowledgeRetrieval:
             info_types=query.info_types,
             tags=query.tags,
         )
+        # What is known of an entity is put into a prompt although the question may name another thing.
         chunk_query = SearchQuery(
-            query.text, top_k=query.top_k * _CHUNKS_OF_A_PIECE, coalesce_neighbors=0, criteria=criteria
+            query.text, top_k=query.top_k * _CHUNKS_OF_A_PIECE, min_score=0, coalesce_neighbors=0, criteria=criteria
         )
         kb_ids = query.kb_ids
         if kb_ids is None:

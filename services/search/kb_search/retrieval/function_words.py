@@ -40,6 +40,12 @@ def leave_out_function_words(query: str) -> str:
     return query if len(kept) in (0, len(tokens)) else " ".join(kept)
 
 
+def has_content(query: str) -> bool:
+    """Return whether a query has other words than function words; `what is it about` has none."""
+    keeps_capitals = not query.isupper()
+    return any(not _is_function_word(token, keeps_capitals=keeps_capitals) for token in _TOKEN.findall(query))
+
+
 def _is_function_word(token: str, *, keeps_capitals: bool) -> bool:
     word = token.strip(_AROUND)
     if not word:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kb_contracts.api.search import Strength
-from kb_search.retrieval.function_words import leave_out_function_words
+from kb_search.retrieval.function_words import has_content, leave_out_function_words
 from kb_search.retrieval.fusion import QueryShape, classify_query
 from kb_search.retrieval.highlighting import MAX_CHARACTERS, terms_of
 from kb_search.retrieval.query import Mode, SearchQuery
@@ -91,13 +91,15 @@ class WordShare:
 def min_relevance(kb: KnowledgeBase, query: SearchQuery) -> float | None:
     """Return the minimum of relevance of a search of a KB: that of the query, of the KB, or of its model.
 
-    The one of the model is for hybrid searches alone: there the text index vouches for what has the words.
+    The one of the model is for hybrid searches alone: there the text index vouches for what has the words. It is not
+    for searches of named documents, whose caller knows that they are about the subject, nor for `what is it about`.
     """
     chosen = kb.min_score if query.min_score is None else query.min_score
     if chosen is not None or query.mode is not Mode.HYBRID:
         return chosen
     scale = SCALES.get(kb.embedding_model)
-    return None if scale is None else scale.noise
+    is_open = bool(query.criteria.document_ids) or not has_content(query.text)
+    return None if scale is None or is_open else scale.noise
 
 
 def judge(
