@@ -96,7 +96,8 @@ def _attack(messages: Sequence[Message]) -> str:
         _content(each) for each in reversed(messages) if each["role"] == "user" and _ATTACK.search(_content(each))
     )
     # Passages of other attacks may stand before it.
-    return _ATTACK.findall(question)[-1]
+    *_, found = _ATTACK.finditer(question)
+    return found[0]
 
 
 def _mark(messages: Sequence[Message]) -> str:
