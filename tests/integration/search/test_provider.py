@@ -74,6 +74,7 @@ async def test_vectors_of_another_model_of_the_same_name_are_not_searched_and_wo
         ({"status": 503}, 20.0),
         ({"status": 401}, 20.0),
         ({"kind": "short"}, 20.0),
+        ({"kind": "not_json"}, 20.0),
         ({"kind": "hang"}, 0.3),
     ],
 )

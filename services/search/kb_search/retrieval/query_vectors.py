@@ -15,6 +15,7 @@ from kb_shared.errors import (
     KbError,
     Parked,
     PermanentError,
+    ProviderIncompatible,
     ProviderKeyRefused,
     ProviderRefused,
     ProviderUnavailable,
@@ -27,7 +28,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vector import Vector
 from kb_shared.text.text_normalization import for_model
 
-_FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
+_FOR_OPERATORS = frozenset({"provider_auth", "provider_incompatible", "provider_key_missing", "provider_quota"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class MissingVector:
 
     error: KbError
     is_provider_failure: bool
-    """True if the provider does not answer or refuses its key; the query, the KB and the budget are not the cause."""
+    """True if the provider gives no answer or not its own, or refuses its key: the query is not the cause."""
 
 
 async def embed_query(
@@ -90,7 +91,9 @@ async def _embed(
         )
         return MissingVector(late, is_provider_failure=True)
     except (ProviderRefused, UnknownModel) as error:
-        return MissingVector(_map_embedding_error(error), is_provider_failure=isinstance(error, ProviderKeyRefused))
+        # A page instead of JSON says nothing about the query, and the next answer may be one.
+        is_of_provider = isinstance(error, ProviderKeyRefused | ProviderIncompatible)
+        return MissingVector(_map_embedding_error(error), is_provider_failure=is_of_provider)
     except (TransientError, Parked) as error:
         is_budget = isinstance(error, BudgetExhausted | UnknownPrice)
         return MissingVector(
